@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions
@@ -19,26 +21,39 @@ from pmldesign.files.atomic import check_writable, undisturbed
 from pmldesign.files.strategies import read_guarantee, read_question, read_strategy
 from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.guarantees import Guarantee
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.streams.durable.journal import Journal
 from pmldesign.streams.durable.log import Log
 from pmldesign.streams.encoder import Real, dyadic
+from pmldesign.streams.endless.steps import certified_ratios
+from pmldesign.streams.endless.strategy import EndlessStrategy
+from pmldesign.streams.endless.stream import endless_stream, require_gaussian
 from pmldesign.streams.recurrences import lower_triangular
 from pmldesign.streams.stream import Answer, Stream
 from pmldesign.workloads import Workload
 
+ENDLESS = EndlessStrategy.name
+HALF_DIGIT = 5e-5
+"""Ratios are rounded up."""
 
-def _line(step: int, answer: Answer) -> str:
-    return f"{step},{answer.value:.12g},{answer.standard_deviation:.12g}\n"
+
+def _lines(identity: list[float], first: int, answers: Sequence[Answer]) -> str:
+    """The answers of the steps behind `first`; without an end with their ratios to the optimum."""
+    deviations = np.array([answer.standard_deviation for answer in answers])
+    ratios = certified_ratios(identity, first, deviations)
+    ends = repeat("") if ratios is None else (f",{ratio:.4f}" for ratio in ratios + HALF_DIGIT)
+    return "".join(
+        f"{step},{answer.value:.12g},{answer.standard_deviation:.12g}{end}\n"
+        for step, (answer, end) in enumerate(zip(answers, ends, strict=False), first + 1)
+    )
 
 
 def _replayed(log: Log) -> str:
-    steps = () if log.record is None else log.record.steps
-    return "".join(_line(number, step.answer) for number, step in enumerate(steps, 1))
+    if log.record is None:
+        return ""
+    return _lines(log.record.identity, 0, [step.answer for step in log.record.steps])
 
 
 def _shown(text: Callable[[Log], str], help_text: str) -> Any:
@@ -88,23 +103,14 @@ class Asked:
 def command(asked: Asked) -> None:
     """Release the running sums of the numbers on standard input, a line at a time.
 
-    FILE is a strategy file that `pmldesign optimize` wrote for running sums, or any matrix. Each
+    FILE is a strategy file that `pmldesign optimize` wrote for running sums, or any matrix; or it
+    is prefix:inf, if nobody knows how many numbers there will be. Each
     line holds one number, or its step and the number (17,42); for each of them a line with the
     step, the noisy running sum and its standard deviation comes out at once. One record changes one
     number by at most 1; with --participation, or a file made for several participations, one person
     changes several, each by at most 1.
     """
-    measured = read_strategy(asked.file)
-    schema = asked.question.takes_part or participation_of(measured)
-    if isinstance(schema, PersonRows):
-        raise InvalidInputError(
-            f"a stream is about steps, not rows of a table; participation {schema} is for"
-            " `pmldesign release`"
-        )
-    guarantee = _guarantee(asked.file, asked.promise.build())
-    strategy = lower_triangular(with_participation(measured, schema))
-    scale = calibrate([[1.0]], guarantee, noise="gaussian").scale
-    stream = Stream(strategy, scale, workload=_question(asked.file, measured, asked.workload))
+    stream = _endless(asked) if str(asked.file) == ENDLESS else _designed(asked)
     if not stream.publishable:
         click.echo("note: floating-point noise, not for publication", err=True)
     if asked.state is None:
@@ -119,6 +125,36 @@ def command(asked: Asked) -> None:
         journal.close()
 
 
+def _endless(asked: Asked) -> Stream:
+    """The stream without an end."""
+    guarantee = asked.promise.build()
+    if guarantee is None:
+        raise InvalidInputError(f"{ENDLESS} needs a guarantee; add --epsilon 1 --delta 1e-6")
+    if asked.workload is not None or asked.question.takes_part is not None:
+        raise InvalidInputError(
+            f"{ENDLESS} answers running sums of which a record changes one step; leave out "
+            "--workload and --participation, or design a stream with an end"
+        )
+    stream = endless_stream(guarantee)
+    click.echo(f"note: {guarantee.describe(1)}", err=True)
+    return stream
+
+
+def _designed(asked: Asked) -> Stream:
+    """The stream of a strategy file."""
+    measured = read_strategy(asked.file)
+    schema = asked.question.takes_part or participation_of(measured)
+    if isinstance(schema, PersonRows):
+        raise InvalidInputError(
+            f"a stream is about steps, not rows of a table; participation {schema} is for"
+            " `pmldesign release`"
+        )
+    guarantee = _guarantee(asked.file, asked.promise.build())
+    strategy = lower_triangular(with_participation(measured, schema))
+    scale = calibrate([[1.0]], guarantee, noise="gaussian").scale
+    return Stream(strategy, scale, workload=_question(asked.file, measured, asked.workload))
+
+
 def _guarantee(file: Path, given: Guarantee | None) -> Guarantee:
     """What is promised: what the file was made for, or what is given where that says nothing."""
     held = read_guarantee(file)
@@ -127,11 +163,7 @@ def _guarantee(file: Path, given: Guarantee | None) -> Guarantee:
         said = "has no guarantee" if held is None else f"was made for {held!r}, not for {given!r}"
         remedy = "add for example --epsilon 1 --delta 1e-6" if held is None else "leave these out"
         raise InvalidInputError(f"{file.name} {said}; {remedy}")
-    if guarantee.neighbours is Neighbours.REPLACE or not guarantee.admits(Noise.GAUSSIAN):
-        raise InvalidInputError(
-            f"a stream has Gaussian noise and add-remove neighbours, not {guarantee!r}; take for"
-            " example --epsilon 1 --delta 1e-6, of `pmldesign optimize` where FILE says otherwise"
-        )
+    require_gaussian(guarantee)
     return guarantee
 
 
@@ -177,7 +209,8 @@ class _Answers:
                     f"step {step} was answered already; answers are kept with --state alone"
                 )
             self._answer()
-            click.echo(_line(step, self._journal.again(step, value)), nl=False)
+            answer = self._journal.again(step, value)
+            click.echo(_lines(self._stream.identity, step - 1, [answer]), nl=False)
             return
         if step is not None and step > following:
             raise InvalidInputError(f"its step is {step}, but step {following} comes next")
@@ -189,12 +222,12 @@ class _Answers:
         if not self._waiting:
             return
         with undisturbed():
-            first, waiting = self._stream.time + 1, self._waiting
+            first, waiting = self._stream.time, self._waiting
             self._waiting = []
             values, deviations = (self._journal or self._stream).steps(waiting)
             pairs = zip(values.tolist(), deviations.tolist(), strict=True)
-            lines = [_line(step, Answer(*pair)) for step, pair in enumerate(pairs, first)]
-            click.echo("".join(lines), nl=False)
+            answers = [Answer(*pair) for pair in pairs]
+            click.echo(_lines(self._stream.identity, first, answers), nl=False)
 
 
 def _parsed(line: str) -> tuple[int | None, Real]:

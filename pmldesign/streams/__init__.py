@@ -7,6 +7,7 @@ sums      the answers A C^-1 y
 noise     where the noise comes from
 stream    all together, with standard deviations; vectors in floating point
 correlated  the noise of training: rows of C^-1 z alone
+endless   running sums without an end
 owned     noise belongs to one process: forks and copies are refused
 durable   the saved state, and the log that refuses to use it twice
 """
@@ -27,6 +28,10 @@ __getattr__ = face(
         "durable.journal": "Journal",
         "durable.log": "Log",
         "encoder": "Encoder dyadic",
+        "endless.errors": "least_deviations",
+        "endless.steps": "certified_ratios",
+        "endless.strategy": "EndlessStrategy",
+        "endless.stream": "endless_stream",
         "recurrences": "lower_triangular",
         "sums": "Sums require_resumable",
     },

@@ -32,7 +32,8 @@ from pmldesign.privacy.outward import raised
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.streams.digits import INPUT_BITS, OUTPUT_BITS
-from pmldesign.streams.recurrences import recurrence_of
+from pmldesign.streams.endless.strategy import EndlessStrategy
+from pmldesign.streams.recurrences import OnLineStrategy, encoding_of, recurrence_of
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.blocks import SIZE
 
@@ -58,9 +59,9 @@ class Encoder:
         sensitivity: an upper bound on the l2 distance of the outputs of neighbours.
     """
 
-    def __init__(self, strategy: Strategy) -> None:
+    def __init__(self, strategy: OnLineStrategy) -> None:
         n = strategy.cells
-        self.recurrence = recurrence_of(strategy)
+        self.recurrence = encoding_of(strategy)
         if strategy.sensitivity > 1.0 + 1e-6:
             raise InvalidInputError(
                 f"strategy {strategy.name!r} has sensitivity {strategy.sensitivity:g}; a stream "
@@ -78,17 +79,12 @@ class Encoder:
                 " vector_stream; a stream of exact noise takes participations without it"
             )
         off = 2.0**self.grid_exponent * (0.5 + 2.0**-30) + self.recurrence.drift()
-        apart = _distance(strategy) + self._rounded(strategy) + 2.0 * math.sqrt(n) * off
+        apart = _distance(strategy) + 2.0 * math.sqrt(n) * off
         self.sensitivity = apart * (1 + 1e-12)
         self.time = 0
         self._rows = self.recurrence.encoder()
         self._shift = OUTPUT_BITS + self.grid_exponent
         self._half = 1 << (self._shift - 1)
-
-    def _rounded(self, strategy: Strategy) -> float:
-        participation = participation_of(strategy)
-        reach = 1 if participation is None else participation.reach(strategy.cells)
-        return reach * self.recurrence.moved()
 
     @property
     def state(self) -> list[int]:
@@ -150,8 +146,17 @@ class Encoder:
             )
 
 
-def _distance(strategy: Strategy) -> float:
-    """How far apart C x is for neighbours x, at most, C as its recurrence gives it."""
+def _distance(strategy: OnLineStrategy) -> float:
+    """How far apart C x is for neighbours x, at most, C as it is in whole numbers."""
+    if isinstance(strategy, EndlessStrategy):
+        return strategy.sensitivity
+    participation = participation_of(strategy)
+    reach = 1 if participation is None else participation.reach(strategy.cells)
+    return _measured(strategy) + reach * recurrence_of(strategy).moved()
+
+
+def _measured(strategy: Strategy) -> float:
+    """The same for C as its recurrence gives it."""
     whole, participation = with_participation(strategy, None), participation_of(strategy)
     factor = whole.recurrence
     if factor is None:

@@ -3,6 +3,7 @@
     states   C_ij = g_i^T prod_{j < m <= i} diag(lambda(m)) 1 (`streams.factor` in the solvers):
              K numbers, in blocks of rows
     window   C with w diagonals below the main one: the last w inputs themselves
+    neither  exponentials without an end (`endless.steps`): 16 numbers
 
 `whole` goes from x to C x in whole numbers, `decoding` from y to C^-1 y in floating point.
 """
@@ -17,6 +18,8 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.streams.decoding import StatesDecoder, WindowDecoder
 from pmldesign.streams.digits import COEFFICIENT_BITS, KEPT_BITS, READ_BITS, STATE_BITS
+from pmldesign.streams.endless.steps import Exponentials
+from pmldesign.streams.endless.strategy import EndlessStrategy
 from pmldesign.streams.whole import WholeStates, WholeWindow
 from pmldesign_solvers.streams.blocks import SIZE, BlockRows
 from pmldesign_solvers.streams.factor import Factor
@@ -102,6 +105,14 @@ class Window:
 
 
 Recurrence = States | Window
+
+
+OnLineStrategy = Strategy | EndlessStrategy
+
+
+def encoding_of(strategy: OnLineStrategy) -> Recurrence | Exponentials:
+    """As `recurrence_of`, of strategies without an end too."""
+    return Exponentials() if isinstance(strategy, EndlessStrategy) else recurrence_of(strategy)
 
 
 def recurrence_of(strategy: Strategy) -> Recurrence:

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies.base import Strategy
 from pmldesign.streams.encoder import Encoder
+from pmldesign.streams.endless.steps import EndlessSums
+from pmldesign.streams.endless.strategy import EndlessStrategy
 from pmldesign.streams.noise import GridNoise, grid_noise
 from pmldesign.streams.owned import Owned
+from pmldesign.streams.recurrences import OnLineStrategy
 from pmldesign.streams.sums import Sums, require_resumable
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
@@ -59,7 +61,7 @@ class Stream(Owned):
 
     def __init__(
         self,
-        strategy: Strategy,
+        strategy: OnLineStrategy,
         scale: float,
         noise: GridNoise | None = None,
         workload: Workload | None = None,
@@ -70,7 +72,11 @@ class Stream(Owned):
         self.strategy = strategy
         self.encoder = Encoder(strategy)
         self.scale = scale * self.encoder.sensitivity
-        self._sums = Sums(strategy, workload, self.scale)
+        self._sums = (
+            EndlessSums(self.scale, scale)
+            if isinstance(strategy, EndlessStrategy)
+            else Sums(strategy, workload, self.scale)
+        )
         self.noise = grid_noise() if noise is None else noise
         self._unit = 2.0**self.encoder.grid_exponent
         self._drawn: list[int] = []
@@ -117,6 +123,11 @@ class Stream(Owned):
             encoded = self.encoder.encode(values)
             outputs = [(y + self._drawn.pop()) * self._unit for y in encoded]
             return self._sums.together(first, self._decoder.together(np.array(outputs)))
+
+    @property
+    def identity(self) -> list[float]:
+        """What a saved state belongs to: its steps, what they measure, answer, and how noisily."""
+        return self._sums.identity
 
     def _draw(self, needed: int) -> None:
         """Draw noise ahead, before the input counts; the last of the list comes first."""

@@ -260,6 +260,8 @@ def _attribute(size: str, text: str, entry: NamedWorkload) -> Workload:
 
 
 def _whole(value: str, text: str, entry: NamedWorkload) -> int:
+    if text == "prefix:inf":
+        raise InvalidInputError("prefix:inf has no end; `pmldesign stream prefix:inf` answers it")
     if not re.fullmatch(r"-?[0-9]{1,19}", value):
         _refuse(text, entry, f"{_shown(value)} is not a whole number of up to 19 digits")
     return int(value)

@@ -13,7 +13,7 @@ from recorded import Recorded
 
 from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy import Noise
+from pmldesign.privacy import ZCDP, Noise
 from pmldesign.release import draw
 from pmldesign.strategies import Strategy
 from pmldesign.streams import (
@@ -23,6 +23,7 @@ from pmldesign.streams import (
     Stream,
     Sums,
     VectorStream,
+    endless_stream,
     require_resumable,
 )
 from pmldesign.workloads import RunningWorkload, as_workload
@@ -49,6 +50,10 @@ def banded(_strategy, _folder):
     return Stream(Strategy("band", matrix), 1.0, FloatingGaussian(), as_workload(f"prefix:{N}"))
 
 
+def endless(_strategy, _folder):
+    return endless_stream(ZCDP(0.5), noise=FloatingGaussian())
+
+
 def vectors(strategy, _folder):
     return VectorStream(strategy, 1.0, 1)
 
@@ -61,7 +66,7 @@ def kept_fast(strategy, folder):
     return Journal(Stream(strategy, 1.0, FloatingGaussian()), folder / "state")
 
 
-MADE = [exact, fast, banded, vectors, kept, kept_fast]
+MADE = [exact, fast, banded, endless, vectors, kept, kept_fast]
 
 
 @pytest.fixture(params=MADE)

@@ -67,6 +67,11 @@ def total(cells: int) -> RangeWorkload:
 
 def prefix(cells: int) -> RangeWorkload:
     """The running sums, 1 <= cells <= MAX_STEPS."""
+    if isinstance(cells, int) and cells > MAX_STEPS:
+        raise InvalidInputError(
+            f"cells N of prefix:N must be from 1 to {MAX_STEPS}, got {cells}; longer streams have "
+            "no end: `pmldesign stream prefix:inf`"
+        )
     n = _size("cells N of prefix:N", cells, MAX_STEPS)
     return RangeWorkload(np.zeros(n, dtype=int), np.arange(n) + 1, n, name=f"prefix:{n}")
 

@@ -1,0 +1,36 @@
+"""A stream without an end, for a guarantee."""
+
+from __future__ import annotations
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.calibration import calibrate
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
+from pmldesign.streams.endless.strategy import endless
+from pmldesign.streams.noise import GridNoise
+from pmldesign.streams.stream import Stream
+
+
+def endless_stream(guarantee: Guarantee, *, noise: GridNoise | None = None) -> Stream:
+    """Running sums of numbers, however many there will be; a record changes one of them.
+
+    Args:
+        guarantee: of all answers together, under add-remove neighbours.
+        noise: where it comes from; None for OpenDP's exact sampler where that is installed, and
+            floating-point noise, not for publication, where it is not.
+
+    Raises:
+        InvalidInputError: a guarantee that Gaussian noise does not meet, or replace neighbours.
+    """
+    require_gaussian(guarantee)
+    return Stream(endless(), calibrate([[1.0]], guarantee, noise="gaussian").scale, noise)
+
+
+def require_gaussian(guarantee: Guarantee) -> None:
+    """Refuse a guarantee that Gaussian noise does not meet, and replace neighbours."""
+    if guarantee.neighbours is Neighbours.REPLACE or not guarantee.admits(Noise.GAUSSIAN):
+        raise InvalidInputError(
+            f"a stream has Gaussian noise and add-remove neighbours, not {guarantee!r}; take for"
+            " example --epsilon 1 --delta 1e-6, of `pmldesign optimize` where FILE says otherwise"
+        )
