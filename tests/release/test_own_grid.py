@@ -17,6 +17,7 @@ from pmldesign.release import (
     discrete_half_widths,
     exact_noise,
     half_widths,
+    own_grid_gain,
     own_lattice,
     parse_plan,
 )
@@ -155,3 +156,27 @@ def test_a_plan_has_no_such_noise():
     noisy = exact_noise(on_own_grid("identity", "histogram:4", 0.5))
     with pytest.raises(InvalidInputError, match="fine grid"):
         parse_plan("2*laplace:0.5").next_for(noisy, ())
+
+
+@pytest.mark.parametrize(("strategy", "epsilon"), [("identity", 3), ("tree", 5), ("identity", 0.1)])
+def test_gain_is_what_releases_have(strategy, epsilon):
+    made = mechanism(strategy, "prefix:4", guarantee=PureDP(epsilon), noise="laplace")
+    part, less = own_grid_gain(made)
+    released = exact_noise(replace(made, own_grid=True)).of_answers.deviations
+    assert part * made.standard_deviations == pytest.approx(released, rel=1e-8)
+    again = exact_noise(on_own_grid(strategy, "prefix:4", less)).of_answers.deviations
+    assert again == pytest.approx(made.standard_deviations, rel=1e-8)
+    assert less < epsilon
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        mechanism("identity", "prefix:4", guarantee=ApproxDP(1, 1e-6), noise="gaussian"),
+        mechanism("identity", "prefix:4", guarantee=PureDP(3, "replace")),
+        mechanism("identity", "prefix:4", noise="laplace"),
+        mechanism([[1.0, 0.3], [0.0, 1.0]], "prefix:2", guarantee=PureDP(3)),
+    ],
+)
+def test_gain_is_of_laplace_noise_on_whole_numbers(made):
+    assert own_grid_gain(made) is None

@@ -38,6 +38,8 @@ ASIDES = {
     "provided": re.compile(r", provided that (.*\.)"),
 }
 """What follows the promise in the sentences of guarantees, in the order in which it is cut off."""
+LEAST_GAIN = 0.05
+"""Of standard deviations, for which discrete noise on the grid of the measurements is told."""
 MOST_PARTS = 6
 """Whose shares are told."""
 
@@ -78,7 +80,24 @@ class Said:
         facts = [("privacy", f"{relation}: {currencies(noisy.privacy, guarantee)}")]
         if self.leaked is not None:
             facts.append(("leakage", _in_words(self.leaked)))
-        return facts + self.wrong_alpha
+        return facts + self.own_grid + self.wrong_alpha
+
+    @property
+    def own_grid(self) -> list[Fact]:
+        """What discrete noise on whole measurements gains, where that is worth an option."""
+        if self.noisy.noise is not Noise.LAPLACE or self.noisy.strategy.public:
+            return []
+        from pmldesign.release import own_grid_gain
+
+        gain = own_grid_gain(self.noisy)
+        if gain is None or gain[0] > 1 - LEAST_GAIN:
+            return []
+        part, epsilon = gain
+        text = (
+            f"release --own-grid has {part:.3g} times these standard deviations, or the same ones"
+            f" at epsilon {at_least(epsilon)}"
+        )
+        return [("own grid", text)]
 
     @property
     def wrong_alpha(self) -> list[Fact]:

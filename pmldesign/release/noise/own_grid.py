@@ -23,6 +23,8 @@ from functools import partial
 
 import numpy as np
 
+from pmldesign.mechanisms import Mechanism
+from pmldesign.privacy.guarantees import ApproxDP, PureDP
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.strategy import person_rows
@@ -82,6 +84,34 @@ def variance(noise: Noise, scale: float, measurements: int) -> float:
     if scale < 1e-3:  # e^(-1/b) is 0 in float64
         return 0.0
     return 0.5 / math.sinh(0.5 / scale) ** 2
+
+
+def own_grid_gain(mechanism: Mechanism) -> tuple[float, float] | None:
+    """What a release of Laplace noise gains on the grid of the measurements themselves.
+
+    With b in units of the grid, for an integer sensitivity D, the variance 1/(2 sinh(e/(2 D))^2) of
+    the budget e is 2 b^2 at e = 2 D arsinh(1/(2 b)).
+
+    Returns:
+        Standard deviations as a part of those of the mechanism, and the epsilon that has the same
+        ones as the mechanism; None for other noise, or strategies that are not whole.
+    """
+    guarantee, scale = mechanism.guarantee, mechanism.scale
+    if (
+        mechanism.noise is not Noise.LAPLACE
+        or scale == 0
+        or not isinstance(guarantee, PureDP | ApproxDP)
+    ):
+        return None
+    lattice = own_lattice(mechanism.strategy)
+    if lattice is None:
+        return None
+    sensitivity, _ = lattice.sensitivity(mechanism.neighbours, Noise.LAPLACE)
+    parameter = sensitivity / guarantee.epsilon
+    continuous = scale / float(lattice.units[0])
+    deviation = math.sqrt(variance(Noise.LAPLACE, parameter, len(lattice.units)))
+    epsilon = 2 * sensitivity * math.asinh(1 / (2 * continuous))
+    return deviation / (math.sqrt(2.0) * continuous), epsilon
 
 
 def discrete_half_widths(rows: Array, scale: float, miss: float) -> Array | None:
