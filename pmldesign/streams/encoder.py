@@ -73,11 +73,6 @@ class Encoder:
                 f"strategy {strategy.name!r} has sensitivity {strategy.sensitivity:g}, too little "
                 "for the digits of a stream: use strategy.normalised()"
             )
-        if strategy.sampling is not None:
-            raise InvalidInputError(
-                "amplification by sampling is for noise in floating point, of training_noise and"
-                " vector_stream; a stream of exact noise takes participations without it"
-            )
         off = 2.0**self.grid_exponent * (0.5 + 2.0**-30) + self.recurrence.drift()
         apart = _distance(strategy) + 2.0 * math.sqrt(n) * off
         self.sensitivity = apart * (1 + 1e-12)
@@ -150,6 +145,11 @@ def _distance(strategy: OnLineStrategy) -> float:
     """How far apart C x is for neighbours x, at most, C as it is in whole numbers."""
     if isinstance(strategy, EndlessStrategy):
         return strategy.sensitivity
+    if strategy.sampling is not None:
+        raise InvalidInputError(
+            "amplification by sampling is for noise in floating point, of training_noise and"
+            " vector_stream; a stream of exact noise takes participations without it"
+        )
     participation = participation_of(strategy)
     reach = 1 if participation is None else participation.reach(strategy.cells)
     return _measured(strategy) + reach * recurrence_of(strategy).moved()

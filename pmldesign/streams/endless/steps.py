@@ -156,8 +156,8 @@ class EndlessSums:
     def identity(self) -> list[float]:
         """The number of steps, both scales, and C."""
         strategy = endless()
-        lost = -np.expm1(strategy.log_decays)
-        return [STEPS, self._least, self._scale, *lost.tolist(), *strategy.weights.tolist()]
+        parts = (-np.expm1(strategy.log_decays), strategy.weights, strategy.levels)
+        return [STEPS, self._least, self._scale, *np.concatenate(parts).tolist()]
 
     def take(self, x: float) -> tuple[float, float]:
         """The answer of the next step for its x^, and its standard deviation."""

@@ -104,12 +104,12 @@ class EndlessStrategy:
         m, n = np.triu_indices(BUFFERS)
         logs = self.log_decays[m] + self.log_decays[n]
         shares = np.where(m < n, 2.0, 1.0) * self.weights[m] * self.weights[n] / -np.expm1(logs)
-        lengths = np.append(np.diff(starts), np.inf)
-        parts = self.falls[:, None] ** 2 * shares * -np.expm1(np.multiply.outer(lengths, logs))
-        squares = np.empty(len(starts))
-        for e, start in enumerate(starts):
-            faded = np.exp(np.multiply.outer(starts[e:] - start, logs))
-            squares[e] = math.fsum((faded * parts[e:]).sum(axis=1).tolist())
+        passed = np.multiply.outer(np.append(np.diff(starts), np.inf), logs)
+        added = self.falls[:, None] ** 2 * shares * -np.expm1(passed)
+        squares, later = np.empty(len(starts)), np.zeros(len(logs))
+        for e in range(len(starts) - 1, -1, -1):
+            later = added[e] + np.exp(passed[e]) * later
+            squares[e] = math.fsum(later.tolist())
         return squares
 
 
