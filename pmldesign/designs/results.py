@@ -52,6 +52,8 @@ class Design(Drawn, Displayed):
         dual_steps: for several participations the steps of the patterns that the blocks of `dual_w`
             are about, shape (N, k), those from n on to be left out; None for other weights.
         forms: what both bounds are from, where a search had several forms; "" otherwise.
+        optimum: a certified upper bound on gamma_(p)(A) below that of the strategy, from a matrix
+            that is not returned; None without one.
     """
 
     workload: Workload
@@ -65,6 +67,7 @@ class Design(Drawn, Displayed):
     eigendecompositions: int
     seconds: float
     forms: str = ""
+    optimum: float | None = None
     dual_steps: Indices | None = None
 
     def _display(self) -> tuple[str, Facts]:

@@ -31,6 +31,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.baselines.registry import (
+    SHARES,
     long_baseline,
     nested_baseline,
     usual_baselines,
@@ -220,7 +221,7 @@ def _costs(
     """Measurements, cells and cost of the row, for every attribute."""
     if long_baseline(name, workload) is not None and relation is Neighbours.ADD_REMOVE:
         return
-    if nested_baseline(name, workload) is not None:
+    if name in SHARES or nested_baseline(name, workload) is not None:
         return
     parts = by_attribute(workload) if name != "workload" else workload.factors
     for part in parts:

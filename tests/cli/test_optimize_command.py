@@ -26,6 +26,7 @@ KEYS = {
     "p",
     "neighbours",
     "norm",
+    "optimum",
     "status",
     "message",
     "steps",

@@ -254,6 +254,18 @@ def test_weights_of_places_that_differ_call_for_a_matrix():
     assert factorize(workload, rel_gap=0.5).certificate.gap > 0.01
 
 
+def test_the_optimum_beyond_counts_is_that_of_a_matrix():
+    """Where own counts are above it; for other neighbours nothing is said."""
+    even = levels(1, 13, 600)
+    scales = np.random.default_rng(1).uniform(0.5, 2.0, even.tree.nodes)
+    workload = RegionsWorkload("w", even.tree, scales)
+    design = factorize(workload, rel_gap=1e-5)
+    exact = factorize(DenseWorkload(workload.to_dense()), rel_gap=1e-6).certificate
+    assert exact.lower <= design.optimum <= exact.upper * (1 + 1e-5)
+    assert design.optimum < design.certificate.upper
+    assert factorize(workload, neighbours="replace", rel_gap=0.1).optimum is None
+
+
 def test_targets_of_levels(tmp_path):
     """Every level meets its own, one of them exactly, and a single place may have another."""
     workload = parse_workload(path(tmp_path) + ",county=0")

@@ -261,6 +261,15 @@ def norm_data(design: Design) -> dict[str, float]:
     return {name: getattr(design.certificate, name) for name in ("lower", "upper", "gap")}
 
 
+def optimum_facts(design: Design) -> list[Fact]:
+    """What a matrix attains that is not returned, if that is known."""
+    if design.optimum is None:
+        return []
+    gap = Certificate(design.certificate.lower, design.optimum).gap
+    told = f"at most {at_least(design.optimum, 9)}, gap {gap:.1e}"
+    return [("optimum", f"{told}, by a matrix that is not returned")]
+
+
 def between(norm: Certificate, digits: int = 9) -> str:
     """Both bounds on the norm, rounded outwards."""
     return f"between {at_most(norm.lower, digits)} and {at_least(norm.upper, digits)}"

@@ -35,7 +35,8 @@ from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, baseline, product_strategy
-from pmldesign.strategies.baselines.nested import known_places, nested_of, of_weights, shares_of
+from pmldesign.strategies.baselines.nested import known_places, nested_of, of_weights
+from pmldesign.strategies.baselines.orbits import OrbitCounts
 from pmldesign.strategies.identity_and_rows import IdentityAndRows, outweigh
 from pmldesign.workloads import Workload
 from pmldesign.workloads.nested.tables import NestedWorkload
@@ -207,9 +208,9 @@ class LaplaceSearch:
         """Counts or tables of regions, of which the weights on every path add up to 1."""
         end = time.perf_counter() + self._left(2)
         known = known_places(workload, public_for(self.workload, self.guarantee.neighbours))
-        shares = shares_of(workload, self.p, power=2, known=known)
-        weights = shares.best(lambda: time.perf_counter() < end)
-        strategy = of_weights("regions", workload, weights)
+        counts = OrbitCounts(workload, known)
+        shares = counts.shares(self.p, power=2).best(lambda: time.perf_counter() < end)
+        strategy = of_weights("regions", workload, counts.weights(shares, power=2))
         return strategy.scaled(1.0 / strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l1"))
 
     def _public_tents(self) -> Iterator[Strategy]:

@@ -1,10 +1,10 @@
 """The design for counts and tables of regions that nest, each with a weight of its own.
 
-The lower bound is that of the dual (`pmldesign_solvers.trees`), found together with a strategy that
-attains it, which is not returned: the one returned measures every region by a count of its own, in
-whole numbers, and is within 0.01 to 0.6 % of the bound at p up to 4 where the regions of a level
-weigh the same. Ordered attributes are measured in coordinates of their own (`ordered`), and bounds
-need not meet.
+The lower bound is that of the dual (`pmldesign_solvers.trees`), found together with a matrix that
+attains it (`Design.optimum`), which is not returned: the strategy returned measures every region by
+a count of its own, in whole numbers, and is within 0.01 to 0.6 % of the bound at p up to 4 where
+the regions of a level weigh the same. Ordered attributes are measured in coordinates of their own
+(`ordered`), and bounds need not meet.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-
-import numpy as np
 
 from pmldesign.designs.large_replace import evaluated
 from pmldesign.designs.nested.ordered import ordered_attributes
@@ -27,12 +25,10 @@ from pmldesign.privacy.outward import raised
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.nested import (
     cells_alone,
-    duals_of,
     known_places,
     of_weights,
-    problem_of,
-    shares_of,
 )
+from pmldesign.strategies.baselines.orbits import OrbitCounts
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign_solvers.certificate.cells import Certificate
@@ -67,7 +63,8 @@ def solve_regions(
             " of its queries; ask for places below, or give known answers that tell less"
         )
     found = ordered_attributes(workload, p, options, known)
-    problem = problem_of(workload, p, found.numbers, known)
+    counts = OrbitCounts(workload, known)
+    problem = counts.problem(p, found.numbers)
     with as_invalid_input(workload):
         solution = solve(problem, p, options=options.stopping)
     lower = solution.certificate.lower * found.trusted
@@ -79,13 +76,14 @@ def solve_regions(
     def proceed() -> bool:
         return limit is None or time.perf_counter() - begin < limit
 
-    shares = shares_of(workload, p, known=known, ordered=found.measured).best(proceed, steps=STEPS)
-    candidates = [of_weights("design", workload, np.sqrt(shares), found.measured, public)]
+    shares = counts.shares(p, ordered=found.measured).best(proceed, steps=STEPS)
+    weights = counts.weights(shares)
+    candidates = [of_weights("design", workload, weights, found.measured, public)]
     if found.measured:
         candidates.append(cells_alone(workload, public))
     normalised = [strategy.normalised() for strategy in candidates]
     duals = problem, solution.dual_u, solution.dual_w
-    u, w = duals_of(workload, p, *duals, queries=found.queries, cells=found.cells)
+    u, w = counts.duals(p, *duals, queries=found.queries, cells=found.cells)
     upper, strategy = min(
         ((_value(workload, tried, p, public), tried) for tried in normalised),
         key=lambda pair: pair[0],
@@ -93,6 +91,8 @@ def solve_regions(
     asked = workload.beside(public) if public.name else workload
     design = replace(as_design(asked, p, options, strategy, solution), dual_factors=((u, w),))
     design = replace(design, seconds=time.perf_counter() - begin)
+    if not public and not found.numbers and solution.certificate.upper < upper:
+        design = replace(design, optimum=solution.certificate.upper)
     return evaluated(design, strategy, Certificate(lower, upper), options)
 
 

@@ -7,34 +7,22 @@ lie between, and the lowest places alone are the histogram.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import combinations
 from types import MappingProxyType
 
 import numpy as np
 
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.nested.coordinates import Coordinates
+from pmldesign.strategies.baselines.orbits import OrbitCounts, Ordered, measured
+from pmldesign.strategies.baselines.registry import EQUAL_SHARES, LEVEL_SHARES
 from pmldesign.strategies.nested.regions import RegionsStrategy
 from pmldesign.strategies.nested.tables import RegionTablesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.nested.known import tops_of
 from pmldesign.workloads.nested.regions import RegionsWorkload
-from pmldesign.workloads.nested.tables import NestedWorkload, RegionTablesWorkload, Table
+from pmldesign.workloads.nested.tables import NestedWorkload, RegionTablesWorkload
 from pmldesign.workloads.public import NOTHING, Public
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.tables.measured import Measured
-from pmldesign_solvers.trees.problem import NestedCounts
-from pmldesign_solvers.trees.shares import Shares
-from pmldesign_solvers.trees.spaces import ordered_spaces, spaces_of
 from pmldesign_solvers.trees.tree import Flags
-
-Ordered = Mapping[int, Measured]
-"""What is measured of each ordered attribute."""
-
-EQUAL_SHARES, LEVEL_SHARES = "equal-shares", "level-shares"
-"""The names of baselines: the budget divided evenly among the levels, or as is best at p = 2."""
 
 
 def nested_of(workload: Workload) -> NestedWorkload | None:
@@ -49,87 +37,11 @@ def known_places(workload: NestedWorkload, public: Public) -> Flags | None:
     return None if tops is None else tree.upward(tops)
 
 
-def shares_of(
-    workload: NestedWorkload,
-    p: float,
-    power: int = 1,
-    *,
-    known: Flags | None = None,
-    ordered: Ordered = MappingProxyType({}),
-) -> Shares:
-    """What finds shares: power 1 for Gaussian noise, 2 for Laplace noise; sums may be public.
-
-    Of ordered attributes the values are measured, or coordinates that are given.
-    """
-    asked = workload.open_scales(known)
-    if isinstance(workload, RegionsWorkload):
-        return Shares(workload.tree, asked**2, p, power, public=known)
-    tables = measured(workload, ordered)
-    coordinates = Coordinates(workload.sizes, ordered)
-    spaces = coordinates.spaces(tables, workload.queries, p, apart=known is not None)
-    scales = np.zeros((len(tables), workload.tree.nodes))
-    scales[: len(workload.tables)] = asked
-    return Shares(workload.tree, spaces.as_one(scales, p), p, power, spaces, public=known)
-
-
 def ordered_tables(workload: NestedWorkload) -> RegionTablesWorkload | None:
     """The tables with ordered attributes that a workload is, if it is such."""
     if isinstance(workload, RegionTablesWorkload) and workload.queries:
         return workload
     return None
-
-
-def problem_of(
-    workload: NestedWorkload,
-    p: float,
-    numbers: Mapping[int, tuple[Array, Array]],
-    known: Flags | None = None,
-) -> NestedCounts:
-    """What the solver for the norm asks, with t and h of ordered attributes; sums may be public."""
-    asked = workload.open_scales(known)
-    if isinstance(workload, RegionsWorkload):
-        return NestedCounts(workload.tree, asked**2, public=known)
-    spaces = (
-        ordered_spaces(workload.sizes, workload.tables, numbers)
-        if numbers
-        else spaces_of(workload.sizes, workload.tables, apart=known is not None)
-    )
-    return NestedCounts(workload.tree, spaces.as_one(asked, p), spaces, public=known)
-
-
-def duals_of(
-    workload: NestedWorkload,
-    p: float,
-    problem: NestedCounts,
-    u: Array,
-    w: Array,
-    *,
-    queries: Mapping[int, Array],
-    cells: Mapping[int, Array],
-) -> tuple[Array, Array]:
-    """Dual weights of all queries and cells, from those of what the solver asked.
-
-    Args:
-        workload: the queries.
-        p: in [2, inf].
-        problem: what the solver asked.
-        u: its weights of these.
-        w: of places.
-        queries: weights of the queries on each ordered attribute.
-        cells: weights of its values.
-    """
-    nodes = np.zeros(len(problem.spaces.answers) * problem.tree.nodes)
-    nodes[problem.asked] = u
-    if isinstance(workload, RegionsWorkload):
-        return nodes[workload.asked], w
-    of_tables = problem.spaces.dual_of_answers(nodes.reshape(workload.scales.shape), p)
-    of_answers = []
-    for part in workload.parts:
-        row = of_tables[workload.tables.index(part.table), part.nodes]
-        along = [queries.get(i, np.ones(workload.asked_of(i))) for i in part.table]
-        of_answers.append(np.multiply.outer(row, mode_products.outer(along)).ravel())
-    values = [cells.get(i, np.full(n, 1 / n)) for i, n in enumerate(workload.sizes)]
-    return np.concatenate(of_answers), mode_products.outer([w, *values])
 
 
 def of_weights(
@@ -149,31 +61,16 @@ def of_weights(
     return RegionTablesStrategy(name, tree, workload.sizes, tables, weights, ordered, public=public)
 
 
-def measured(
-    workload: RegionTablesWorkload, ordered: Ordered = MappingProxyType({})
-) -> list[Table]:
-    """The tables that are asked for, and the one of all their attributes.
-
-    Where ordered attributes have coordinates, with and without each of them.
-    """
-    every = tuple(sorted(set().union(*workload.tables)))
-    tables = dict.fromkeys([*workload.tables, every])
-    for table in list(tables):
-        inner = [i for i in table if i in ordered]
-        for count in range(len(inner)):
-            for left in combinations(inner, len(inner) - count):
-                tables.setdefault(tuple(i for i in table if i not in left))
-    return list(tables)
-
-
 def equal_shares(workload: NestedWorkload) -> RegionTablesStrategy:
     """All that is asked for, the squared weights alike on the longest paths."""
-    return of_weights(EQUAL_SHARES, workload, np.sqrt(shares_of(workload, 2.0).equal()))
+    counts = OrbitCounts(workload)
+    return of_weights(EQUAL_SHARES, workload, counts.weights(counts.shares(2.0).equal()))
 
 
 def level_shares(workload: NestedWorkload) -> RegionTablesStrategy:
     """All that is asked for, of which all of a level take the same part of what is left."""
-    return of_weights(LEVEL_SHARES, workload, np.sqrt(shares_of(workload, 2.0).best_of_levels()))
+    counts = OrbitCounts(workload)
+    return of_weights(LEVEL_SHARES, workload, counts.weights(counts.shares(2.0).best_of_levels()))
 
 
 def cells_alone(workload: NestedWorkload, public: Public = NOTHING) -> RegionTablesStrategy:
@@ -196,7 +93,7 @@ def queries_alone(workload: NestedWorkload) -> RegionTablesStrategy | None:
     for row, of_nodes in zip(weights, scales, strict=True):
         nodes = np.flatnonzero(of_nodes)
         places = tree.place_of_node[nodes]
-        if len(np.unique(places)) < len(places):
+        if np.bincount(places).max(initial=0) > 1:
             return None
         row[places] = of_nodes[nodes]
     if isinstance(workload, RegionTablesWorkload):

@@ -27,6 +27,9 @@ from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import by_attribute
 
+SHARES = EQUAL_SHARES, LEVEL_SHARES = "equal-shares", "level-shares"
+"""Of counts that nest: the budget divided evenly among the levels, or as is best at p = 2."""
+
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
@@ -188,9 +191,7 @@ def nested_baseline(name: str, workload: Workload) -> Strategy | None:
 def usual_baselines(workload: Workload) -> tuple[str, ...]:
     """Those that designs are shown beside."""
     if isinstance(workload.whole, NestedWorkload):
-        from pmldesign.strategies.baselines.nested import EQUAL_SHARES, LEVEL_SHARES
-
-        return EQUAL_SHARES, LEVEL_SHARES, "identity", "workload"
+        return *SHARES, "identity", "workload"
     return "tree", "haar", "identity", "workload"
 
 

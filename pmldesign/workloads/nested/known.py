@@ -27,13 +27,12 @@ def tops_of(tree: Tree, public: Public, plain: int = 1) -> Flags | None:
     lowest, highest = np.zeros((2, tree.places), dtype=np.intp)
     lowest[tree.place_of_cell] = highest[tree.place_of_cell] = groups[:, 0]
     for merges in tree.rounds:
-        low, high = lowest[merges.parts], highest[merges.parts]
-        lowest[merges.wholes] = np.minimum(low[0::2], low[1::2])
-        highest[merges.wholes] = np.maximum(high[0::2], high[1::2])
+        lowest[merges.wholes] = merges.least(lowest[merges.parts])
+        highest[merges.wholes] = merges.largest(highest[merges.parts])
     within = lowest == highest
     tops = within.copy()
     for merges in tree.rounds:
-        tops[merges.parts] &= ~np.repeat(within[merges.wholes], 2)
+        tops[merges.parts] &= ~merges.each(within[merges.wholes])
     of_nodes = np.isin(np.flatnonzero(tops), tree.place_of_node).all()
     return tops if of_nodes and tops.sum() == groups.max() + 1 else None
 
@@ -53,6 +52,6 @@ def groups_below(tree: Tree, counted: Indices) -> tuple[Indices, bool]:
     asked = nearest >= 0
     for merges in reversed(tree.rounds):
         parts = nearest[merges.parts]
-        nearest[merges.parts] = np.where(parts < 0, np.repeat(nearest[merges.wholes], 2), parts)
+        nearest[merges.parts] = np.where(parts < 0, merges.each(nearest[merges.wholes]), parts)
     kinds, groups = np.unique(nearest[tree.place_of_cell], return_inverse=True)
     return groups.ravel().astype(np.intp), tree.rank(asked) == len(kinds)

@@ -22,6 +22,7 @@ from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.nested.known import groups_below, tops_of
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
+from pmldesign_solvers.trees.orbits import Orbits, orbits_of
 from pmldesign_solvers.trees.tree import Flags, Tree
 
 
@@ -104,6 +105,11 @@ class RegionsWorkload(Workload):
         scales = np.zeros(self.tree.nodes)
         scales[self.asked] = weights * self.scales[self.asked]
         return type(self)(self.name, self.tree, scales, self.levels, self.level, self.keys)
+
+    @cached_property
+    def orbits(self) -> Orbits:
+        """The places that no weight tells apart."""
+        return orbits_of(self.tree, np.atleast_2d(self.scales))
 
     def open_scales(self, known: Flags | None) -> Array:
         """The weights of nodes, 0 where the count is public, from the places whose sums are."""

@@ -18,6 +18,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate, product
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +32,7 @@ from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
+from pmldesign_solvers.trees.orbits import Orbits, orbits_of
 from pmldesign_solvers.trees.tree import Flags, Tree
 
 Table = tuple[int, ...]
@@ -196,6 +198,11 @@ class RegionTablesWorkload(Workload):
             return self.rmatvec(self.row_sizes())
         squares = self.tree.above((self.scales**2).sum(axis=0))
         return np.repeat(squares, math.prod(self.sizes))
+
+    @cached_property
+    def orbits(self) -> Orbits:
+        """The places that no weight tells apart."""
+        return orbits_of(self.tree, np.atleast_2d(self.scales))
 
     def open_scales(self, known: Flags | None) -> Array:
         """`scales`, 0 for counts that are public, from the places whose sums are, shape (P,)."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 
+import numpy as np
+
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.nodes import Nodes
 
@@ -26,6 +28,10 @@ class DualProblem(ABC):
     cells: int
     queries: int
     smooth: bool = True
+
+    def even(self, p: float) -> tuple[Array, Array]:  # noqa: ARG002
+        """Weights u and w to start from: equal ones, not normalised."""
+        return np.ones(self.queries or self.cells), np.ones(self.cells)
 
     @abstractmethod
     def measured(self, u: Array, w: Array, nodes: Nodes) -> Array:

@@ -131,7 +131,7 @@ def start(
 ) -> tuple[Array, Array]:
     """Weights u and w to start from, of coarser workloads where there are such."""
     if problem.cells < COARSE_CELLS or not problem.smooth:
-        return np.ones(problem.queries or problem.cells), np.ones(problem.cells)
+        return problem.even(p)
     coarse = problem.coarser()
     u, w = start(coarse, p, buffers, close, clock)
     try:

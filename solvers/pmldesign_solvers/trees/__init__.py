@@ -1,6 +1,8 @@
 """Counts that nest, in O(n K): norms and strategies on a tree, by sweeps up and down.
 
+merges    the parts of a whole, two of them or copies of one
 tree      the tree as merges of two parts at a time
+orbits    places that are alike, as one each
 problem   what the solver for running sums asks, as conductances of the tree
 spaces    tables of plain attributes at the nodes, as a tree for each kind of residual spaces
 sweeps    least squares and its adjoint, up the tree and down
@@ -12,6 +14,7 @@ from pmldesign_solvers import face
 __getattr__ = face(
     __name__,
     {
+        "orbits": "orbits_of",
         "problem": "NestedCounts",
         "shares": "Shares",
         "spaces": "spaces_of",

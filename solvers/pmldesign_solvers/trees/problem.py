@@ -19,6 +19,10 @@ errors: 1 / (1 / A + g) takes a mean of those of A and g. So a number is off by 
 each round at most (`rounding`), whatever the condition. Tables of plain attributes are such a tree
 for each kind of residual spaces (`spaces`), which share the weights w.
 
+**Copies.** A node may stand for copies that are alike (`orbits`). Then weights w are those of all
+copies of a cell together, and m queries that are alike are one of a scale m^(1/p) as large, whose
+weight in the dual is m^(1 - 2/p) u; numbers of places are those of one copy.
+
 **Known sums.** Where the sums of some places are public, their indicators are taken out on both
 sides: C = (1 - Pi) S (1 - Pi), Pi on the vectors w^(1/2) of the groups of cells below them. That is
 an infinite alpha at these places and all above, in the tree of the sums over all values, and
@@ -79,10 +83,15 @@ class NestedCounts(DualProblem):
         self.squares = squares.ravel()[self.asked]
         self._tables, nodes = np.divmod(self.asked, tree.nodes)
         self._places = tree.place_of_node[nodes]
+        self._copies, self._alike = tree.times[tree.place_of_cell], tree.times[self._places]
         self.cells, self.queries = tree.cells, len(self.asked)
 
+    def even(self, p: float) -> tuple[Array, Array]:
+        """Weights that are equal for all queries and cells, not normalised."""
+        return self._alike ** (1.0 - 2.0 / p), self._copies
+
     def measured(self, u: Array, w: Array, nodes: Nodes) -> Array:
-        """diag(r(T)), shape (n,); over the plain cells of each."""
+        """diag(r(T)), shape (n,); over the plain cells of each, and its copies."""
         total = np.zeros(self.cells)
         for number, alpha in enumerate(self._conductances(u)):
             found = np.zeros(self.cells)
@@ -93,7 +102,7 @@ class NestedCounts(DualProblem):
                 if self._is_known(number):
                     found -= weights.sum() * self._within(w)[self.tree.place_of_cell]
             total += self.spaces.dimensions[number] * found
-        return np.maximum(total, 0.0)
+        return np.maximum(total, 0.0) * self._copies
 
     def trace(self, u: Array, w: Array, nodes: Nodes) -> float:
         """The sum of these, from positive numbers alone."""
@@ -104,13 +113,13 @@ class NestedCounts(DualProblem):
             asked = np.where(np.isinf(alpha), 0.0, alpha)
             for base, weights in self._chunks(nodes, w):
                 inner, outer = self._sweep(alpha, base)
-                told = (asked / (inner + outer)).sum(axis=1)
+                told = asked / (inner + outer) @ self.tree.times
                 total += float(self.spaces.dimensions[number] * (weights @ told))
         return total
 
     def spread(self, u: Array, w: Array, reciprocal: Nodes) -> Array:
         """Variances diag(A X^-1 A^T) of X = W^(-1/2) r(T) W^(-1/2), times u, shape (m,)."""
-        sums, per_query = self.tree.sums_of_places(w), np.zeros(self.queries)
+        sums, per_query = self._sums(w), np.zeros(self.queries)
         for number, alpha in enumerate(self._conductances(u)):
             total = reciprocal.origin * sums
             if self._is_known(number):
@@ -137,11 +146,11 @@ class NestedCounts(DualProblem):
         topmost nodes c below is (1 / alpha_nu + sum 1 / alpha_c) / w_nu of the inverse.
         """
         trace, largest, cells = 0.0, 0.0, np.zeros_like(w)
-        sums = self.tree.sums_of_places(w)
+        sums = self._sums(w)
         for alpha in self._alphas(u):
             asked = alpha > 0
-            trace = max(trace, float((alpha * sums).sum()))
-            alone = self.tree.topmost(asked, np.zeros_like(alpha), w)
+            trace = max(trace, float(alpha * sums @ self.tree.times))
+            alone = self.tree.topmost(asked, np.zeros_like(alpha), w / self._copies)
             inverse = np.divide(1.0, alpha, out=np.zeros_like(alpha), where=asked)
             below = self.tree.topmost(asked, inverse, cells)
             own = asked & (alone > 0)
@@ -150,7 +159,7 @@ class NestedCounts(DualProblem):
 
     def _alphas(self, u: Array) -> list[Array]:
         """For each kind of spaces the weights of places."""
-        weights = u * self.squares
+        weights = u * self.squares / self._alike
         return [
             np.asarray(
                 np.bincount(self._places, weights * row[self._tables], self.tree.places),
@@ -183,13 +192,17 @@ class NestedCounts(DualProblem):
             alphas[self.spaces.total][self.public] = np.inf
         return alphas
 
+    def _sums(self, w: Array) -> Array:
+        """The weights of the cells of each place."""
+        return self.tree.sums_of_places(w / self._copies)
+
     def _within(self, w: Array) -> Array:
         """The weights of places as parts of those of the known sums that hold them, at most 1."""
         assert self.public is not None
-        sums = self.tree.sums_of_places(w)
+        sums = self._sums(w)
         masses = sums.copy()
         for merges in reversed(self.tree.rounds):
-            wholes = np.repeat(masses[merges.wholes], 2)
+            wholes = merges.each(masses[merges.wholes])
             masses[merges.parts] = np.where(self.public[merges.parts], sums[merges.parts], wholes)
         return np.asarray(sums / masses)
 
@@ -198,7 +211,10 @@ class NestedCounts(DualProblem):
         width = max(1, LANES // self.tree.places)
         for start in range(0, len(nodes.poles), width):
             inverse = 1.0 / nodes.poles[start : start + width] ** 2
-            yield inverse[:, None] / w, nodes.weights[start : start + width] * inverse
+            yield (
+                inverse[:, None] / (w / self._copies),
+                nodes.weights[start : start + width] * inverse,
+            )
 
     @np.errstate(divide="ignore")  # where nothing conducts, or everything does
     def _sweep(self, alpha: Array, base: Array) -> tuple[Array, Array]:
@@ -209,13 +225,11 @@ class NestedCounts(DualProblem):
         for merges in tree.rounds:
             flow = flows[:, merges.parts]
             flow[:] = 1.0 / (inner[:, merges.parts] + alpha[merges.parts])
-            inner[:, merges.wholes] = 1.0 / (flow[:, 0::2] + flow[:, 1::2])
+            inner[:, merges.wholes] = 1.0 / merges.total(flow)
         outer = np.empty_like(inner)
         outer[:, tree.root] = alpha[tree.root]
         for merges in reversed(tree.rounds):
-            whole, flow = 1.0 / outer[:, merges.wholes], flows[:, merges.parts]
-            parts = outer[:, merges.parts]
-            parts[:, 0::2] = 1.0 / (whole + flow[:, 1::2])
-            parts[:, 1::2] = 1.0 / (whole + flow[:, 0::2])
+            whole, parts = 1.0 / outer[:, merges.wholes], outer[:, merges.parts]
+            parts[:] = 1.0 / (merges.each(whole) + merges.others(flows[:, merges.parts]))
             parts += alpha[merges.parts]
         return inner, outer

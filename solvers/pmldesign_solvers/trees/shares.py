@@ -77,6 +77,7 @@ class Shares:
         self._answers, nodes = np.divmod(self.asked, tree.nodes)
         self._tables = spaces.owner[self._answers]
         self._places = tree.place_of_node[nodes]
+        self._alike = tree.times[self._places]
         self._shape = (tree.places,) if squares.ndim == 1 else (len(spaces.answers), tree.places)
         self._allowed = self._measurable() if squares.ndim > 1 else self._nodes()[None]
         self._known = None if public is None else spaces.known(public)
@@ -104,8 +105,7 @@ class Shares:
             counted[self._tables, self._places] = True
         number, heights = counted.sum(axis=0).astype(np.float64), np.zeros(self.tree.places)
         for merges in self.tree.rounds:
-            taller = heights[merges.parts] + number[merges.parts]
-            heights[merges.wholes] = np.maximum(taller[0::2], taller[1::2])
+            heights[merges.wholes] = merges.largest(heights[merges.parts] + number[merges.parts])
         parts = number / np.maximum(number + heights, 1.0)
         nodes = self._of_parts(parts[self._inner])
         return self._shaped(nodes * counted / np.maximum(number, 1.0))
@@ -120,13 +120,12 @@ class Shares:
     def queries(self) -> Array:
         """Those of the queries themselves."""
         answers = self.spaces.answers[self._tables]
-        squares = self.squares * answers ** (2.0 - 2.0 / self.p)
+        squares = self.squares * answers ** (2.0 - 2.0 / self.p) / self._alike ** (2.0 / self.p)
         shares = np.zeros_like(self._allowed, dtype=np.float64)
         np.add.at(shares, (self._tables, self._places), squares ** (1 / self.power))
         longest = shares.sum(axis=0)
         for merges in self.tree.rounds:
-            parts = longest[merges.parts]
-            longest[merges.wholes] += np.maximum(parts[0::2], parts[1::2])
+            longest[merges.wholes] += merges.largest(longest[merges.parts])
         return self._shaped(shares / longest[self.tree.root])
 
     def best(self, proceed: Callable[[], bool] = lambda: True, *, steps: int = STEPS) -> Array:
@@ -185,7 +184,7 @@ class Shares:
         sweep = self._swept(precisions)
         per_query = self._per_query(sweep.variances)
         total = power_mean(per_query, p / 2)
-        slopes = self.squares * (per_query / total) ** (p / 2 - 1)
+        slopes = self.squares / self._alike * (per_query / total) ** (p / 2 - 1)
         told = self.spaces.told[:, self._answers] * slopes
         by_variances = np.stack([self._at_places(row) for row in told])
         by_table = within.T @ by_precisions(tree, precisions, sweep, by_variances)
@@ -193,11 +192,10 @@ class Shares:
         by_table *= self.power / (2.0 * total)  # by the logarithms of shares
         relative, below = by_table.sum(axis=0), np.zeros(tree.places)
         for merges in tree.rounds:
-            told = below[merges.parts] + relative[merges.parts]
-            below[merges.wholes] = told[0::2] + told[1::2]
+            below[merges.wholes] = merges.total(below[merges.parts] + relative[merges.parts])
         here = self._inner
-        by_z = relative[here] * (1.0 - parts) - below[here] * parts
-        by_y = (by_table - mix * relative).ravel()[self._mixed]
+        by_z = (relative[here] * (1.0 - parts) - below[here] * parts) * tree.times[here]
+        by_y = ((by_table - mix * relative) * tree.times).ravel()[self._mixed]
         return 0.5 * math.log(total), np.concatenate([by_z, by_y])
 
     def _swept(self, precisions: Array) -> Sweep:
@@ -218,8 +216,7 @@ class Shares:
         asked = np.zeros((len(held), self.tree.places))
         asked[self._tables, self._places] = 1.0
         for merges in self.tree.rounds:
-            parts = asked[:, merges.parts]
-            asked[:, merges.wholes] += parts[:, 0::2] + parts[:, 1::2]
+            asked[:, merges.wholes] += merges.total(asked[:, merges.parts])
         return np.asarray((held @ asked > 0) & self._nodes())
 
     def _numbered(self, depths: Array) -> Indices:
@@ -269,7 +266,7 @@ class Shares:
         left[self.tree.root] = 1.0
         for merges in reversed(self.tree.rounds):
             rest = left[merges.wholes] * (1.0 - taken[merges.wholes])
-            left[merges.parts] = np.repeat(rest, 2)
+            left[merges.parts] = merges.each(rest)
         return left * taken
 
     def _best_of_levels(self, proceed: Callable[[], bool]) -> Array:
@@ -300,5 +297,5 @@ class Shares:
         depths = np.zeros(self.tree.places)
         for merges in reversed(self.tree.rounds):
             deeper = depths[merges.wholes] + counted[merges.wholes]
-            depths[merges.parts] = np.repeat(deeper, 2)
+            depths[merges.parts] = merges.each(deeper)
         return depths

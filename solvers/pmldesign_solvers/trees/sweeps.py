@@ -60,15 +60,14 @@ def swept(tree: Tree, precisions: Array, public: Flags | None = None) -> Sweep:
     for merges in tree.rounds:
         measured = below[..., merges.parts] + precisions[..., merges.parts]
         inverse = 1.0 / np.maximum(measured, LEAST)
-        below[..., merges.wholes] = 1.0 / (inverse[..., 0::2] + inverse[..., 1::2])
+        below[..., merges.wholes] = 1.0 / merges.total(inverse)
     inner = below + precisions
     for merges in reversed(tree.rounds):
         outer = precisions[..., merges.wholes] + elsewhere[..., merges.wholes]
-        whole = 1.0 / np.maximum(outer, LEAST)
+        whole = merges.each(1.0 / np.maximum(outer, LEAST))
         inverse = 1.0 / np.maximum(inner[..., merges.parts], LEAST)
         parts = elsewhere[..., merges.parts]
-        parts[..., 0::2] = 1.0 / (whole + inverse[..., 1::2])
-        parts[..., 1::2] = 1.0 / (whole + inverse[..., 0::2])
+        parts[:] = 1.0 / (whole + merges.others(inverse))
         if public is not None:
             parts[public[..., merges.parts]] = np.inf
     return Sweep(below, elsewhere, 1.0 / (inner + elsewhere))
@@ -91,17 +90,14 @@ def by_precisions(tree: Tree, precisions: Array, sweep: Sweep, by_variances: Arr
         outer = precisions[..., merges.wholes] + sweep.elsewhere[..., merges.wholes]
         q, least = elsewhere[..., merges.parts], np.maximum(inner[..., merges.parts], LEAST)
         g, told = by_elsewhere[..., merges.parts], by_inner[..., merges.parts]
-        squares = g * (q / np.repeat(np.maximum(outer, LEAST), 2, axis=-1)) ** 2
-        by_whole = squares[..., 0::2] + squares[..., 1::2]
+        by_whole = merges.total(g * (q / merges.each(np.maximum(outer, LEAST))) ** 2)
         total[..., merges.wholes] += by_whole
         by_elsewhere[..., merges.wholes] += by_whole
-        told[..., 1::2] += g[..., 0::2] * (q[..., 0::2] / least[..., 1::2]) ** 2
-        told[..., 0::2] += g[..., 1::2] * (q[..., 1::2] / least[..., 0::2]) ** 2
+        told += merges.others(g * (q / merges.another(least)) ** 2)
     for merges in reversed(tree.rounds):
         least = np.maximum(inner[..., merges.parts], LEAST)
-        ratios = np.repeat(sweep.below[..., merges.wholes], 2, axis=-1) / least
-        told = np.repeat(by_inner[..., merges.wholes], 2, axis=-1)
-        by_inner[..., merges.parts] += told * ratios**2
+        ratios = merges.each(sweep.below[..., merges.wholes]) / least
+        by_inner[..., merges.parts] += merges.each(by_inner[..., merges.wholes]) * ratios**2
     return np.asarray(total + by_inner)
 
 
@@ -122,8 +118,7 @@ def estimates(
     leaves = tree.place_of_cell
     inner[leaves] = own[leaves] * variances[leaves, None]
     for merges in tree.rounds:
-        parts, wholes = inner[merges.parts], merges.wholes
-        sums = parts[0::2] + parts[1::2]
+        wholes, sums = merges.wholes, merges.total(inner.T[..., merges.parts]).T
         inner[wholes] = (own[wholes] + known[wholes] * sums) * variances[wholes, None]
     if public is not None:
         inner[public] = 0.0

@@ -3,37 +3,25 @@ r"""A tree of places as merges of two parts at a time.
 The leaves are the cells, a node stands for the cells below it. A node with one child stands for the
 same cells as that child: both have the same *place*. The children of all others are merged in pairs
 until one is left, so that every place but the leaves has two parts; places that are no node are
-only steps of a sum. Sums over siblings are then the number of the other part, and no difference of
-two large numbers is ever formed.
+only steps of a sum. A node may stand for copies that are alike (`orbits`): their sum is a place
+above that of one of them.
 
-Merges of one *round* are done side by side. The parts of a round lie one after the other, those of
-a merge next to each other: `first`, `stop` of the parts and `wholes`, the places of what they make.
-There are about the logarithm of the largest number of children rounds for each level.
+Merges of one *round* are done side by side (`merges`). The parts of a round lie one after the
+other. There are about the logarithm of the largest number of children rounds for each level.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.trees.merges import Copies, Pairs, by_depth, first_of_pairs
 
 Flags = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Round:
-    """Merges that are done side by side.
-
-    Attributes:
-        parts: the places first, first + 1, ..., the two parts of each merge next to each other.
-        wholes: the place of each merge, half as many.
-    """
-
-    parts: slice
-    wholes: Indices
+Round = Pairs | Copies
 
 
 class Tree:
@@ -41,11 +29,13 @@ class Tree:
 
     Args:
         parents: shape (N,), parents[i] < i, and -1 for the root, which is node 0.
+        copies: how many nodes each stands for, below one parent, shape (N,); None for one. Numbers
+            of nodes and places are those of one copy.
 
     Attributes:
         nodes: N.
         leaves: the nodes without children in increasing order, shape (n,): the cells.
-        places: number of different places, 2 n - 1.
+        places: number of different places; 2 n - 1 without copies.
         place_of_node: shape (N,).
         place_of_cell: shape (n,).
         rounds: from the leaves to the root.
@@ -54,7 +44,7 @@ class Tree:
         ValueError: the parents are those of no tree.
     """
 
-    def __init__(self, parents: Indices) -> None:
+    def __init__(self, parents: Indices, copies: Indices | None = None) -> None:
         self.parents = np.asarray(parents, dtype=np.intp)
         self.nodes = len(self.parents)
         rest = self.parents[1:]
@@ -65,8 +55,9 @@ class Tree:
         children = np.bincount(rest, minlength=self.nodes)
         self.leaves = np.flatnonzero(children == 0)
         self.depths = _depths(self.parents)
-        places, merges = _merged(self.parents, children, self.depths)
-        self.places = 2 * len(self.leaves) - 1
+        every = np.ones(self.nodes, dtype=np.intp) if copies is None else copies
+        places, merges = _merged(self.parents, every, children, self.depths)
+        self.places = len(self.leaves) + sum(len(made) for _, made, _ in merges)
         self.place_of_node, self.rounds = _in_order(places, merges, self.places)
         self.place_of_cell = self.place_of_node[self.leaves]
 
@@ -80,10 +71,19 @@ class Tree:
         """The place of the root: the last one."""
         return self.places - 1
 
-    @property
+    @cached_property
+    def times(self) -> Array:
+        """How often every place is there, shape (P,)."""
+        times = np.ones(self.places)
+        for merges in reversed(self.rounds):
+            times[merges.parts] = merges.copied(merges.each(times[merges.wholes]))
+        return times
+
+    @cached_property
     def height(self) -> int:
         """Most additions behind a sum over a path, or over the cells of a node."""
-        return len(self.rounds) + self.nodes - len(np.unique(self.place_of_node))
+        same = self.nodes - np.count_nonzero(np.bincount(self.place_of_node))
+        return len(self.rounds) + int(same)
 
     def same(self, other: Tree) -> bool:
         """Whether both are the same tree."""
@@ -98,18 +98,14 @@ class Tree:
         total = np.zeros((self.places, *cells.shape[1:]), dtype=cells.dtype)
         total[self.place_of_cell] = cells
         for merges in self.rounds:
-            parts = total[merges.parts]
-            total[merges.wholes] = parts[0::2] + parts[1::2]
+            total.T[..., merges.wholes] = merges.total(total.T[..., merges.parts])
         return total
 
     def above(self, nodes: Array) -> Array:
         """For every cell the sum of the nodes above it and its own, shape (n,) or (n, c)."""
         places = self.at_places(nodes)
         for merges in reversed(self.rounds):
-            whole = places[merges.wholes]
-            parts = places[merges.parts]
-            parts[0::2] += whole
-            parts[1::2] += whole
+            places.T[..., merges.parts] += merges.each(places.T[..., merges.wholes])
         return np.asarray(places[self.place_of_cell])
 
     def farthest(
@@ -117,26 +113,28 @@ class Tree:
     ) -> float:
         """The largest sum, over two cells, of the nodes above one of them but not both.
 
+        Of a tree without copies.
+
         Args:
             nodes: what they count, shape (N,), from 0 on.
             shared: what nodes above both add, for a cell and itself too; None for nothing.
             tops: places, shape (P,), one of which is to be above both cells; None for the root.
         """
         places = self.at_places(nodes)
-        longest, both = np.zeros_like(places), np.zeros_like(places)
-        if shared is not None:
-            both += self.at_places(shared)
+        alike = np.zeros_like(places) if shared is None else self.at_places(shared)
+        longest, both = np.zeros_like(places), alike.copy()
         for merges in self.rounds:
             paths = longest[merges.parts] + places[merges.parts]
-            below = np.maximum(both[merges.parts][0::2], both[merges.parts][1::2])
-            both[merges.wholes] += np.maximum(below, paths[0::2] + paths[1::2])
-            longest[merges.wholes] = np.maximum(paths[0::2], paths[1::2])
+            below = merges.largest(both[merges.parts])
+            both[merges.wholes] += np.maximum(below, merges.total(paths))
+            longest[merges.wholes] = merges.largest(paths)
         if tops is None:
             return both[self.root]  # type: ignore[no-any-return]
         if shared is not None:
             above = np.zeros_like(both)
             for merges in reversed(self.rounds):
-                above[merges.parts] = np.repeat((above + self.at_places(shared))[merges.wholes], 2)
+                wholes = above[merges.wholes] + alike[merges.wholes]
+                above[merges.parts] = merges.each(wholes)
             both += above
         return both[tops].max()  # type: ignore[no-any-return]
 
@@ -144,16 +142,14 @@ class Tree:
         """Some places and all above them, shape (P,)."""
         kept = places.copy()
         for merges in self.rounds:
-            parts = kept[merges.parts]
-            kept[merges.wholes] |= parts[0::2] | parts[1::2]
+            kept[merges.wholes] |= merges.largest(kept[merges.parts])
         return kept
 
     def lowest(self, kept: Flags) -> Flags:
         """Those of some places that have none of them below, shape (P,)."""
         below = np.zeros_like(kept)
         for merges in self.rounds:
-            parts = kept[merges.parts] | below[merges.parts]
-            below[merges.wholes] = parts[0::2] | parts[1::2]
+            below[merges.wholes] = merges.largest(kept[merges.parts] | below[merges.parts])
         return kept & ~below
 
     def topmost(self, kept: Flags, values: Array, cells: Array) -> Array:
@@ -162,16 +158,15 @@ class Tree:
         total[self.place_of_cell] = cells
         for merges in self.rounds:
             parts = np.where(kept[merges.parts], values[merges.parts], total[merges.parts])
-            total[merges.wholes] = parts[0::2] + parts[1::2]
+            total[merges.wholes] = merges.total(parts)
         return total
 
     def rank(self, counted: Flags) -> int:
         """The dimension of the span of 1_nu over some places, shape (P,)."""
         spanned, ranks = counted.copy(), counted.astype(np.intp)
         for merges in self.rounds:
-            told, sums = spanned[merges.parts], ranks[merges.parts]
-            parts, wholes = told[0::2] & told[1::2], merges.wholes
-            ranks[wholes] = sums[0::2] + sums[1::2] + (counted[wholes] & ~parts)
+            parts, wholes = merges.least(spanned[merges.parts]), merges.wholes
+            ranks[wholes] = merges.total(ranks[merges.parts]) + (counted[wholes] & ~parts)
             spanned[wholes] |= parts
         return int(ranks[self.root])
 
@@ -194,52 +189,49 @@ def _depths(parents: Indices) -> Indices:
 
 
 def _merged(
-    parents: Indices, children: Indices, depths: Indices
-) -> tuple[Indices, list[tuple[Indices, Indices, Indices]]]:
-    """Provisional numbers of the place of every node, and merges: left parts, right parts, wholes.
+    parents: Indices, copies: Indices, children: Indices, depths: Indices
+) -> tuple[Indices, list[tuple[Indices, Indices, Indices | None]]]:
+    """Provisional numbers of the place of every node, and rounds: parts, wholes, copies.
 
     Leaves are numbered first.
     """
     places = np.full(len(parents), -1, dtype=np.intp)
     leaves = np.flatnonzero(children == 0)
     places[leaves] = np.arange(len(leaves))
-    count, merges = len(leaves), []
-    order = np.argsort(depths, kind="stable")
-    bounds = np.searchsorted(depths[order], np.arange(int(depths.max()) + 2))
-    for depth in range(int(depths.max()), 0, -1):
-        members = order[bounds[depth] : bounds[depth + 1]]
-        members = members[np.argsort(parents[members], kind="stable")]
+    count = len(leaves)
+    merges: list[tuple[Indices, Indices, Indices | None]] = []
+    for nodes in reversed(by_depth(depths)[1:]):
+        members = nodes[np.argsort(parents[nodes], kind="stable")]
         family, items = parents[members], places[members]
-        while True:
-            starts = np.flatnonzero(np.diff(family, prepend=-1))
-            sizes = np.diff(starts, append=len(family))
-            position = np.arange(len(family)) - np.repeat(starts, sizes)
-            single = (position % 2 == 0) & (position == np.repeat(sizes, sizes) - 1)
-            if single.all():
-                break
-            left = np.flatnonzero((position % 2 == 0) & ~single)
-            made = count + np.arange(len(left))
-            merges.append((items[left], items[left + 1], made))
+        many = np.flatnonzero(copies[members] > 1)
+        if many.size:
+            merges.append((items[many], count + np.arange(len(many)), copies[members[many]]))
+            items[many] = merges[-1][1]
+            count += len(many)
+        while (left := first_of_pairs(family)).size:
+            parts = items[np.add.outer(left, [0, 1]).ravel()]
+            merges.append((parts, count + np.arange(len(left)), None))
+            items[left] = merges[-1][1]
             count += len(left)
-            items[left] = made
-            kept = position % 2 == 0
-            family, items = family[kept], items[kept]
+            family, items = np.delete(family, left + 1), np.delete(items, left + 1)
         places[family] = items
     return places, merges
 
 
 def _in_order(
-    places: Indices, merges: list[tuple[Indices, Indices, Indices]], count: int
+    places: Indices, merges: list[tuple[Indices, Indices, Indices | None]], count: int
 ) -> tuple[Indices, list[Round]]:
     """The places of nodes and the rounds, numbered so that the parts of a round are a slice."""
     number = np.full(count, count - 1, dtype=np.intp)
     first, slices = 0, []
-    for left, right, _ in merges:
-        stop = first + 2 * len(left)
-        number[left], number[right] = np.arange(first, stop, 2), np.arange(first + 1, stop, 2)
-        slices.append(slice(first, stop))
-        first = stop
-    rounds = [
-        Round(parts, number[wholes]) for parts, (_, _, wholes) in zip(slices, merges, strict=True)
+    for parts, _, _ in merges:
+        slices.append(slice(first, first + len(parts)))
+        number[parts] = np.arange(first, first + len(parts))
+        first += len(parts)
+    rounds: list[Round] = [
+        Pairs(here, number[made])
+        if many is None
+        else Copies(here, number[made], many.astype(np.float64))
+        for here, (_, made, many) in zip(slices, merges, strict=True)
     ]
     return number[places], rounds
