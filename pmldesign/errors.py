@@ -4,7 +4,8 @@ Messages name the argument, say what was got and what is allowed, and what to tr
 """
 
 import re
-from importlib.metadata import version
+from functools import cache
+from importlib import metadata
 from importlib.util import find_spec
 
 UNBIASED = "0.14.2"
@@ -26,6 +27,12 @@ def require_extra(what: str, package: str, extra: str, instead: str = "") -> Non
             f"{what} needs opendp {UNBIASED} or later, here is {installed}, whose noise is biased"
             " and loses more privacy than is promised: pip install --upgrade opendp"
         )
+
+
+@cache
+def version(package: str) -> str:
+    """The version of an installed package, whose page of facts is read once."""
+    return metadata.version(package)
 
 
 def is_biased(installed: str) -> bool:

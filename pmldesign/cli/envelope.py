@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from pmldesign.envelope import (
     pointwise_leakage,
     theorem3_bound,
 )
+from pmldesign.errors import version
 from pmldesign.files import atomic_write, load_channel
 from pmldesign.privacy.digits import to_places
 from pmldesign.verify.digest import KEY, OBJECT, digest_of_object

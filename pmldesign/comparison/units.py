@@ -11,7 +11,6 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any
 
 from pmldesign.comparison.comparison import assembled
@@ -20,7 +19,7 @@ from pmldesign.comparison.rows import BOUNDS, SHOWN, UNWEIGHTED, Row
 from pmldesign.comparison.tasks import DESIGNED, Task, Work
 from pmldesign.comparison.values import Demand
 from pmldesign.designs.options import DesignOptions
-from pmldesign.errors import PmldesignError
+from pmldesign.errors import PmldesignError, version
 from pmldesign.mechanisms import NoiseChoice, require_feasible
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload, as_workload

@@ -21,7 +21,6 @@ R^+.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import json
 import math
 from collections.abc import Mapping
@@ -32,7 +31,7 @@ import numpy as np
 
 from pmldesign.arguments import instance
 from pmldesign.designs.results import Design
-from pmldesign.errors import FileError, InvalidInputError, PmldesignError
+from pmldesign.errors import FileError, InvalidInputError, PmldesignError, version
 from pmldesign.factorization import public_for
 from pmldesign.files.arrays import Archive, file_name, reason
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
@@ -110,8 +109,8 @@ def strategy_content(design: Design | Mechanism) -> tuple[dict[str, Any], dict[s
         arrays["groups"] = public.groups.astype(np.int64)
     header = {
         "format": FORMAT,
-        "pmldesign": importlib.metadata.version("pmldesign"),
-        "versions": {name: importlib.metadata.version(name) for name in ("numpy", "scipy")},
+        "pmldesign": version("pmldesign"),
+        "versions": {name: version(name) for name in ("numpy", "scipy")},
         "p": str(design.p),
         "neighbours": design.neighbours.value,
         "workload": workload.name,

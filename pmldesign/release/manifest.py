@@ -11,12 +11,12 @@ import hashlib
 import json
 import math
 from fractions import Fraction
-from importlib.metadata import version
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from pmldesign.errors import version
 from pmldesign.privacy.alpha.fallback import fallback_of
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import pairwise_distances

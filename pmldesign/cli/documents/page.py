@@ -10,13 +10,13 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from html import escape
-from importlib.metadata import version
 from pathlib import Path
 from platform import platform, python_version
 
 import click
 
 from pmldesign.cli.documents.document import Cell, Picture, Rounded, Section, Table, text_of
+from pmldesign.errors import version
 from pmldesign.files import atomic_write
 from pmldesign.plots.files import svg_text
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.errors import InvalidInputError, require_extra
+from pmldesign.errors import InvalidInputError, require_extra, version
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.cube_sampler import draw_cube
 from pmldesign.strategies.whole.integers import Integers
@@ -67,8 +67,6 @@ def privacy_map(noise: Noise, scale: float, sensitivity: int) -> float:
 
 def library_version() -> str:
     """Name and version of the library that samples."""
-    from importlib.metadata import version
-
     return f"opendp {version('opendp')}"
 
 
