@@ -165,7 +165,8 @@ def _points(p: float, epsilon: float, longest: int) -> tuple[Array, Array, float
     total = both[1:] - weight[1:]
     excess, moments = np.empty(2 * longest + 1), np.empty(2 * longest + 1)
     excess[::2], moments[::2] = weight / both, values[0, ::2] / both
-    excess[1::2] = (weight[1:] + weight[:-1]) / (2 * total)
+    pairs = weight[1:] + weight[:-1]
+    excess[1::2] = pairs / (2 * total)
     moments[1::2] = _off_centre(p, epsilon, i, log_unit) / total
     return excess, moments, log_unit
 

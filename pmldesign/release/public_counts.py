@@ -131,4 +131,5 @@ def _labels(schema: Schema | None, group: Indices) -> dict[str, str]:
 def _ranges(group: Indices) -> str:
     """Numbers of cells, "0-3 8-11"."""
     runs = np.split(group, np.flatnonzero(np.diff(group) > 1) + 1)
-    return " ".join(f"{run[0]}" if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    ends = ((int(run[0]), int(run[-1])) for run in runs)
+    return " ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in ends)

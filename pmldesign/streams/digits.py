@@ -117,5 +117,6 @@ def _words(states: list[list[int]]) -> Array:
         for z in chain.from_iterable(states)
     )
     words = np.frombuffer(cut, dtype="<u2").reshape(len(states), len(states[0]), -1).astype(float)
-    words[..., -1] -= 2.0**WORD_BITS * (words[..., -1] >= 2.0 ** (WORD_BITS - 1))
+    last = words[..., -1]
+    last -= 2.0**WORD_BITS * (last >= 2.0 ** (WORD_BITS - 1))
     return np.ascontiguousarray(words)

@@ -140,7 +140,8 @@ class RangeWorkload(Workload):
             stopped = np.cumsum(np.bincount(self.stops, minlength=n + 1)[:n], dtype=np.float64)
             return np.where(cells >= self.starts[0], 1.0, 0.0), m - stopped
         if (self.stops == self.stops[0]).all():
-            started = np.cumsum(np.bincount(self.starts, minlength=n)[:n], dtype=np.float64)
+            here = np.bincount(self.starts, minlength=n)[:n]
+            started = np.cumsum(here, dtype=np.float64)
             return started, np.where(cells < self.stops[0], 1.0, 0.0)
         return (cells + 1, n - cells) if self.is_complete else None
 

@@ -156,8 +156,8 @@ class ExactNoise:
         else:
             counts = np.asarray(counts, dtype=np.int64)
             clean = self.lattice.image(counts)
-        noise = sampler(self.mechanism.noise, self.scale, len(clean))
-        noisy = clean.astype(object) + noise.astype(object)
+        noise = sampler(self.mechanism.noise, self.scale, len(clean)).astype(object)
+        noisy = clean.astype(object) + noise
         if self.mechanism.neighbours is Neighbours.REPLACE:
             image, common = self._public_image(counts)
             noisy = (noisy * common - image) / common

@@ -91,7 +91,8 @@ def _farthest(strategy: Strategy, participation: Participation, norm: Norm) -> f
     """Largest norm of R x that is found."""
     rows, cells = strategy.shape
     reach, apart = participation.reach(cells), participation.apart
-    starts = np.unique(np.linspace(0, cells - (reach - 1) * apart - 1, STARTS).astype(int))
+    spread = np.linspace(0, cells - (reach - 1) * apart - 1, STARTS)
+    starts = np.unique(spread.astype(int))
     differences = np.zeros((cells, starts.size))
     for column, start in zip(differences.T, starts, strict=True):
         column[start::apart][:reach] = 1.0

@@ -125,8 +125,9 @@ def _stream(strategy: StreamStrategy, participation: Participation) -> float:
     logs = np.concatenate([np.zeros((1, logs.shape[1])), logs])
     square = reach * longest**2
     for lag in range(1, reach):
-        far = np.exp(logs[lag * apart :] - logs[: -lag * apart])
-        square += 2.0 * (reach - lag) * float((shares[lag * apart :] * far).sum(axis=1).max())
+        later, earlier = logs[lag * apart :], logs[: -lag * apart]
+        products = shares[lag * apart :] * np.exp(later - earlier)
+        square += 2.0 * (reach - lag) * float(products.sum(axis=1).max())
     slack = 1.0 + 8.0 * UNIT * (strategy.cells + float(np.abs(logs).max()))
     return raised(math.sqrt(square * slack), 8)
 

@@ -126,7 +126,8 @@ class EpochStrategy(Strategy):
         blocks = resolvent_blocks(self.epochs, self.weights, nodes)
         beside = neighbouring_entries(self.epochs, self.weights, nodes)
         queries, steps = np.sqrt(self.sums.query_squares), np.sqrt(self.sums.step_squares)
-        row_edges, after = 1.0 / (queries * steps), self.sums.rates / (steps[1:] * queries[:-1])
+        between = steps[1:] * queries[:-1]
+        row_edges, after = 1.0 / (queries * steps), self.sums.rates / between
         diagonal = self.epochs.by_step(np.einsum("cee->ce", blocks))
         explained = row_edges**2 * diagonal
         explained[:-1] += after**2 * diagonal[1:] - 2.0 * row_edges[:-1] * after * beside

@@ -110,10 +110,8 @@ class TableDistances:
         for sector in self._sectors:
             mixing = np.abs(np.linalg.cholesky(sector.matrix)).sum(axis=1)
             tops = [_tops(self._ordered, self._features, s) for s in sector.sets]
-            rest = math.prod(
-                float(np.abs(self._ordered[i].rows[self._features[i] :]).sum(axis=0).max())
-                for i in sector.spectators
-            )
+            rows = [self._ordered[i].rows[self._features[i] :] for i in sector.spectators]
+            rest = math.prod(float(np.abs(row).sum(axis=0).max()) for row in rows)
             plain = math.prod(_longest_plain(self._sizes[i]) for i in sector.plain)
             total += float(mixing @ np.concatenate(tops)) * rest * plain
         order = max(len(sector.matrix) for sector in self._sectors)

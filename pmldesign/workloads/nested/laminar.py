@@ -58,7 +58,8 @@ def _rows(part: Workload) -> Any:
     ends = np.append(0, np.cumsum(lengths))
     if ends[-1] > DEEPEST * part.shape[1]:
         return None
-    cells = np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)
+    first = np.repeat(starts - ends[:-1], lengths)
+    cells = np.arange(ends[-1]) + first
     return scipy.sparse.csr_array((np.ones(len(cells)), cells, ends), shape=part.shape)
 
 

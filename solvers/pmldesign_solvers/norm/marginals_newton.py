@@ -122,7 +122,8 @@ class Newton:
         change = self._relative_change(here) / self._power
         for step in STEP_LENGTHS:
             moved = self._power * np.log1p(np.maximum(step * change, -0.99))
-            there = self._evaluate(_exponential(log_u + np.clip(moved, -CHANGE, CHANGE)))
+            moved = np.clip(moved, -CHANGE, CHANGE)
+            there = self._evaluate(_exponential(log_u + moved))
             if there.merit >= here.merit * (1 - NOISE):
                 break
         return there

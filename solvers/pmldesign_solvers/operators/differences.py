@@ -123,7 +123,8 @@ class Pairs(Differences):
         laplacian = self._laplacian(weights)
         total = np.zeros((len(strategy), len(strategy)))
         for group in self.groups:
-            total += strategy[:, group] @ laplacian[group, group] @ strategy[:, group].T
+            part, inside = strategy[:, group], laplacian[group, group]
+            total += part @ inside @ part.T
         return total
 
     def _laplacian(self, weights: Array) -> Array:

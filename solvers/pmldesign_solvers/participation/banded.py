@@ -67,7 +67,7 @@ def _descent(
 
     def strategy(x: Array) -> tuple[Scaled, Array]:
         rows = np.exp(knots @ x[: knots.shape[1]])
-        norms = np.exp(x[knots.shape[1] :][:count])
+        norms = np.exp(x[knots.shape[1] : knots.shape[1] + count])
         impulse = np.zeros(n)
         impulse[0], impulse[1:apart] = 1.0, x[knots.shape[1] + count :]
         return scaled(sums, rows, norms[windows], impulse), norms

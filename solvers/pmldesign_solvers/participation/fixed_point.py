@@ -113,7 +113,8 @@ def spectrum(epochs: Epochs, weights: Array) -> tuple[float, float]:
     """Bounds on the spectrum of T = W^(-1/2) G^-1 W^(-1/2): the trace of T^-1, and the norm."""
     alpha, beta = epochs.couplings
     edges = np.sqrt(2.0 * (alpha**2 + beta**2))
-    scaled = weights / (edges[:, :, None] * edges[:, None, :])
+    products = edges[:, :, None] * edges[:, None, :]
+    scaled = weights / products
     beyond = (1.0 - epochs.real) * scaled.max()
     least = np.linalg.eigvalsh(scaled + beyond[:, :, None] * np.eye(epochs.members)).min()
     return 1.0 / epochs.trace(weights), 1.01 / float(least)

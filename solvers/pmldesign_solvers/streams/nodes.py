@@ -134,7 +134,8 @@ def zolotarev(smallest: float, largest: float, count: int) -> Nodes:
     cosines = np.exp(even + 2 * j * z) + np.exp(even - 2 * j * z)
     upper, lower = (signs * sines).sum(axis=0), 1.0 + (signs * cosines)[1:].sum(axis=0)
     # theta_2 without its first factor q^(1/4), which may be tiny
-    theta_2, theta_3 = 2.0 * np.exp(odd - odd[0]).sum(), 1.0 + 2.0 * np.exp(even)[1:].sum()
+    odds, evens = np.exp(odd - odd[0]), np.exp(even)
+    theta_2, theta_3 = 2.0 * odds.sum(), 1.0 + 2.0 * evens[1:].sum()
     half = np.sqrt(smallest) * theta_3 / theta_2 * upper / lower * np.exp(-odd[0, 0])
     poles = np.concatenate([half, np.sqrt(smallest) * np.sqrt(largest) / half[: count // 2][::-1]])
     squares = poles**2

@@ -142,7 +142,8 @@ class BlockDesign:
         sums = [share.sum(axis=0, keepdims=True) for share in self._shares(others)]
         values = np.array([*missed, norm**2])[:, None]
         off = [float(np.linalg.norm(v.T @ v - np.eye(len(v)))) for v in self.bases]
-        size = math.sqrt(float(self.spread(values, sums)[0]) * math.prod(1 + loss for loss in off))
+        spread = float(self.spread(values, sums)[0])
+        size = math.sqrt(spread * math.prod(1 + loss for loss in off))
         bases = [Basis(np.ascontiguousarray(v.T), v) for v in self.bases]
         return size + residual([*others, free], [*bases, _unit(free.shape[1])])
 

@@ -43,8 +43,9 @@ def largest_column(sectors: Sequence[Sector], features: Mapping[int, int]) -> fl
             terms = powers + more
             plain = ~terms.any(axis=1)
             constant += sign * math.fsum(values[plain])
-            exponents.append(terms[~plain])
-            coefficients.append(sign * values[~plain])
+            others = ~plain
+            exponents.append(terms[others])
+            coefficients.append(sign * values[others])
             sums += 1
     rest = _sizes(np.concatenate(exponents), np.concatenate(coefficients)) if place else 0.0
     return (constant + rest) * (1 + (sums + 200) * EPS)

@@ -68,7 +68,8 @@ def _condition(sectors: Sequence[Sector]) -> float:
         if size > 1:
             e = np.array(matrices)
             roots = np.sqrt(np.diagonal(e, axis1=1, axis2=2))
-            values = np.linalg.eigvalsh(e / (roots[:, :, None] * roots[:, None, :]))
+            units = roots[:, :, None] * roots[:, None, :]
+            values = np.linalg.eigvalsh(e / units)
             worst = values[:, -1] / np.maximum(values[:, 0], EPS)
             condition = max(condition, size * float(worst.max()))
     return condition
