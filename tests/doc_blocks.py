@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -35,6 +35,9 @@ IN_PROCESS = re.compile(
     r"(?: \| head -(?P<first>\d+)| \| tail -(?P<last>\d+))?(?: && echo (?P<said>[\w ]+))?"
 )
 """Commands that need no shell: redirections of at most one file each, and a choice of lines."""
+PROGRAM = re.compile(r"(?<!\S)pmldesign (?P<words>[^|<>$;&\n]*?)(?= *(?:\d?[|<>;&\n]|$))")
+"""Within a line for the shell: what it prints is computed here, and the shell shows it."""
+CHANGED = re.compile(r"cd (?P<folder>[\w-]+) && ")
 COMMAND = re.compile(r"^\$ (?P<line>.*(?:\n> .*)*)\n?(?P<output>(?:(?!\$ ).*\n?)*)", re.MULTILINE)
 
 
@@ -53,31 +56,48 @@ def _output(line: str, folder: Path) -> str:
     if match := IN_PROCESS.fullmatch(line):
         return _in_process(match, folder)
     path = os.pathsep.join(entry for entry in sys.path if entry)
-    function = f'pmldesign() {{ {shlex.quote(sys.executable)} -m pmldesign "$@"; }}'
-    result = subprocess.run(
-        ["bash", "-c", f"{function}\n{line}"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    functions = f"""pmldesign() {{ {shlex.quote(sys.executable)} -m pmldesign "$@"; }}
+shown() {{ cat "$1.out"; cat "$1.err" >&2; return $2; }}"""
+    with tempfile.TemporaryDirectory() as kept:
+        result = subprocess.run(
+            ["bash", "-c", f"{functions}\n{_computed(line, folder, Path(kept))}"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
     return result.stdout
 
 
-def _in_process(line: re.Match[str], folder: Path) -> str:
+def _computed(line: str, folder: Path, kept: Path) -> str:
+    """The line with what its calls of the program print in their place."""
+    for number, match in enumerate([*PROGRAM.finditer(line)]):
+        changed = CHANGED.match(line)
+        result = _called(match["words"], folder / (changed["folder"] if changed else ""))
+        (kept / f"{number}.out").write_text(result.stdout)
+        (kept / f"{number}.err").write_text(result.stderr)
+        line = line.replace(match[0], f"shown {kept / str(number)} {result.exit_code}", 1)
+    return line
+
+
+def _called(words: str, folder: Path, text: bytes | str | None = None) -> Result:
     from pmldesign.cli import main
 
+    with contextlib.chdir(folder):
+        result = CliRunner().invoke(main, shlex.split(words), input=text, prog_name="pmldesign")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def _in_process(line: re.Match[str], folder: Path) -> str:
     source, target = line["piped"] or line["input"], line["output"]
     text: bytes | str | None = (folder / source).read_bytes() if source else None
     if line["numbers"]:
         text = "".join(f"{number}\n" for number in range(1, int(line["numbers"]) + 1))
-    with contextlib.chdir(folder):
-        words = shlex.split(line["words"])
-        result = CliRunner().invoke(main, words, input=text, prog_name="pmldesign")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
+    result = _called(line["words"], folder, text)
     if line["first"] or line["last"]:
         lines = result.stdout.splitlines(keepends=True)
         part = lines[: int(line["first"])] if line["first"] else lines[-int(line["last"]) :]
