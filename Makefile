@@ -55,7 +55,7 @@ fuzz: $(VENV)/test.stamp ## 5000 odd command lines and damaged files; FUZZ="--se
 	cd tests && ../$(BIN)/python -m fuzz $(FUZZ)
 
 robust: export OPENBLAS_NUM_THREADS = 1
-robust: $(VENV)/test.stamp ## random matrices of every scale, cases moved by rounding, killed streams: minutes
+robust: $(VENV)/test.stamp ## random matrices of every scale, cases moved by rounding, killed streams, whole sweeps: minutes
 	$(BIN)/python tests/robustness/attack.py
 	$(BIN)/python tests/robustness/perturbed.py
 	$(BIN)/python tests/robustness/verified.py
@@ -63,6 +63,7 @@ robust: $(VENV)/test.stamp ## random matrices of every scale, cases moved by rou
 	$(BIN)/python tests/robustness/limits.py
 	$(BIN)/python tests/robustness/killed.py
 	$(BIN)/python tests/robustness/ledgers.py
+	$(BIN)/pytest --sweeps -m sweep
 
 benchmark: $(VENV)/test.stamp ## solvers side by side, results in benchmarks/results/
 	$(BIN)/python benchmarks/run.py

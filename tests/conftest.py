@@ -3,12 +3,24 @@ import os
 
 import pytest
 from hypothesis import settings
+from sweeps import left_out
 
 # timing never decides a test, and a run can be repeated; --hypothesis-seed looks elsewhere, and
 # --hypothesis-profile thorough at more
-settings.register_profile("pmldesign", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("pmldesign", deadline=None, derandomize=True, max_examples=12)
 settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("pmldesign")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--sweeps", action="store_true", help="all combinations, not a sample")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--sweeps"):
+        beside = left_out(items)
+        config.hook.pytest_deselected(items=[item for item in items if item in beside])
+        items[:] = [item for item in items if item not in beside]
 
 
 def pytest_collection_finish():

@@ -10,7 +10,7 @@ import pytest
 from fuzz.cases import Case, draw
 from fuzz.processes import Outcome, faults
 
-CASES = 15
+CASES = 8
 FOLDER = Path(__file__).parent
 
 

@@ -58,10 +58,10 @@ def random_guarantee(generator, kind, cells):
 
 @pytest.mark.parametrize("kind", ["pure", "approximate", "PML"])
 def test_no_mechanism_is_below_a_lower_bound_of_its_class(kind):
-    """12 random workloads, p, epsilon and delta; 3 strategies and 2 kinds of noise on each."""
+    """6 random workloads, p, epsilon and delta; 3 strategies and 2 kinds of noise on each."""
     generator = np.random.default_rng(["pure", "approximate", "PML"].index(kind))
     ratios = []
-    for _ in range(12):
+    for _ in range(6):
         workload = random_workload(generator)
         p = generator.choice([2, 2.5, 4, 7, 16, math.inf])
         guarantee = random_guarantee(generator, kind, workload.shape[1])
@@ -83,7 +83,7 @@ def test_no_mechanism_is_below_a_lower_bound_of_its_class(kind):
                     ):
                         assert value <= error * (1 + 1e-9), (name, workload.shape, p, guarantee)
                         ratios.append(value / error)
-    assert len(ratios) > 60
+    assert len(ratios) > 30
     assert max(ratios) > 0.5  # the bounds are not far off either
 
 
@@ -101,7 +101,7 @@ def test_geometric_noise_on_one_count_meets_the_least_variance(p, neighbours):
     assert staircase.value > exact if neighbours == "add-remove" else not staircase.holds
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(st.floats(0.01, 1), st.floats(1e-9, 1e-3), st.sampled_from([2, 4, 9.5, math.inf]))
 def test_identity_and_parity_meet_their_closed_forms(epsilon, delta, p):
     sigma = analytic_gaussian_scale(1, epsilon=epsilon, delta=delta)

@@ -67,7 +67,7 @@ def test_small_epsilon_is_the_exponential_law():
         assert 1e-7 * least_moment_root(p, 1e-7) == pytest.approx(limit, rel=1e-6)
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(st.floats(0.02, 6), st.floats(1e-9, 0.95), st.floats(2, 30))
 def test_order(epsilon, delta, p):
     least = least_moment_root(p, epsilon, delta)

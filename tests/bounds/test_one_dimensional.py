@@ -46,6 +46,7 @@ def least_variance_by_program(epsilon, delta, *, half, offsets):
     return found.fun
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 2.5])
 @pytest.mark.parametrize("delta", [1e-4, 0.01, 0.1, 0.3, 0.6, 0.9])
 def test_least_variance_is_the_value_of_the_linear_program(epsilon, delta):
@@ -107,6 +108,7 @@ def test_close_to_delta_one_it_is_noise_on_three_points(epsilon, bits):
         assert (1 - 2e-9) * reached <= least_deviation(epsilon, delta) <= reached
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("delta", [5e-324, 1e-310, 0.5])
 @pytest.mark.parametrize("epsilon", [5e-324, 1e-310, 1e-160])
 def test_tiny_products_of_epsilon_and_delta(epsilon, delta):

@@ -152,6 +152,7 @@ def test_workload_and_p_say_whose_error_is_shown(run):
     assert shown["rmse"] == pytest.approx(math.sqrt(5))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2, 4, 16])
 @pytest.mark.parametrize("delta", [1e-9, 1e-2, 0.3])
 def test_auto_takes_the_noise_of_smaller_error(run, p, delta):

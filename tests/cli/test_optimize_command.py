@@ -179,6 +179,7 @@ def test_streaming_gives_lower_triangular_factors_of_the_same_error(run, tmp_pat
     assert error == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("solver", ["scs", "CLARABEL"])
 @pytest.mark.parametrize("method", ["primal", "dual"])
 @pytest.mark.parametrize("p", ["2", "5", "inf"])

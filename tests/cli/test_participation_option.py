@@ -98,7 +98,7 @@ def test_a_stream_has_the_guarantee_of_its_file(run):
     ],
 )
 def test_a_stream_refuses_other_guarantees(run, options, words):
-    assert run("optimize", "prefix:3", *options, "-o", "s.npz").exit_code == 0
+    assert run("optimize", "prefix:2", *options, "-o", "s.npz").exit_code == 0
     refused = run("stream", "s.npz", stdin="1\n")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert words in refused.stderr

@@ -155,6 +155,7 @@ def test_norm_of_a_row_is_its_error_without_noise_and_guarantee():
         assert row.over_class_bound == row.error / row.class_bound
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "guarantee", [PureDP(0.5), ApproxDP(0.5, 1e-4), PML(0.5, 0.01), EnvelopePML(0.5, 1e-6, 0.01)]
 )

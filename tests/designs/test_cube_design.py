@@ -80,6 +80,7 @@ def test_degenerate_workloads(matrix):
     assert np.allclose(L @ found.strategy.matrix, matrix, atol=1e-9)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2.0, 10.0])
 @pytest.mark.parametrize("scale", [2.0**996, 2.0**120, 2.0**-900])
 def test_questions_of_any_size_are_designed_alike(scale, p):
@@ -103,6 +104,7 @@ def test_many_questions_are_not_tried():
         pml.least_budget("parity:4,1", 10, pml.PureDP(1), noise="cube")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 @pytest.mark.parametrize("p", [2, 4, math.inf])
 def test_files_are_verified_and_altered_ones_fail(neighbours, p, tmp_path):

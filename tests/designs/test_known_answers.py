@@ -41,6 +41,7 @@ def known_queries(groups, rng):
     return (rng.standard_normal((count, count)) + 2 * np.eye(count))[:, groups]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("groups", GROUPS)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_the_loss_on_all_small_databases_is_what_the_guarantee_says(groups, noise):

@@ -35,6 +35,7 @@ def both(sizes, subsets, counted, seed=0):
     return asked.beside(Public("table", "table", sizes=sizes, counted=margins)), written, table
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("p", [2, 3, math.inf])
 def test_the_norm_is_that_of_the_written_matrix(case, p):
@@ -56,6 +57,7 @@ def test_the_norm_is_that_of_the_written_matrix(case, p):
     assert second.lower <= first.upper * (1 + 1e-12)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_the_loss_on_all_small_databases_is_what_the_guarantee_says(case, noise):

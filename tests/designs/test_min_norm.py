@@ -100,13 +100,13 @@ matrices = st.integers(0, 2**32 - 1).map(
 )
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(A=matrices, p=st.sampled_from(P_VALUES))
 def test_random_matrices_are_certified(A, p):
     assert_certified(factorize(A, p=p, rel_gap=1e-4), A, p, rel_gap=1e-4)
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(A=matrices, p=st.sampled_from(P_VALUES), data=st.data())
 def test_signs_order_zeros_and_repeated_cells_do_not_matter(A, p, data):
     seed = data.draw(st.integers(0, 2**32 - 1))
@@ -150,6 +150,7 @@ def test_products_are_the_designs_of_their_dense_matrices(p):
     assert made.certificate.upper == pytest.approx(math.prod(f.upper for f in factors), rel=2e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("method", ["scaling", "primal", "dual"])
 @pytest.mark.parametrize("p", [2.0, 4.0, math.inf])
 def test_every_method_certifies(p, method):
@@ -217,6 +218,7 @@ def test_ctrl_c_returns_the_best_so_far():
     assert made.certificate.upper >= 6.7576146
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("workload", "options"),
     [

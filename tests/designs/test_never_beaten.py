@@ -50,7 +50,7 @@ def errors(workload, guarantee, noise, p):
             continue
 
 
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(
     workload=workloads(),
     kind=st.sampled_from(["add-remove", "replace", "pml"]),

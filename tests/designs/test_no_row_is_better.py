@@ -55,6 +55,7 @@ def random_question(rng):
     return {"guarantee": guarantee, "noise": noise, "p": p, "search_time": 0.01, **asked}
 
 
+@pytest.mark.sweep(seed=10)
 @pytest.mark.parametrize("seed", range(30))
 def test_the_design_is_the_best_row(seed):
     rng = np.random.default_rng(seed)

@@ -29,6 +29,7 @@ def both(text, known):
     return queries.beside(table_of(answers)), queries.beside(as_public(answers, cells))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("text", "known"), CASES)
 @pytest.mark.parametrize("p", [2, 4, math.inf])
 def test_the_norm_is_that_of_the_written_matrix(text, known, p):
@@ -42,6 +43,7 @@ def test_the_norm_is_that_of_the_written_matrix(text, known, p):
     assert second.lower <= first.upper * (1 + 1e-12)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("text", "known"), CASES)
 @pytest.mark.parametrize("name", ["design", "identity", "tree", "haar"])
 def test_no_records_that_the_table_counts_alike_are_farther_apart(text, known, name):

@@ -63,6 +63,7 @@ def joined(rng):
     return tables
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
 @pytest.mark.parametrize(

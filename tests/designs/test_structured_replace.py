@@ -69,6 +69,7 @@ def guarantees(cells):
     ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize("text", WORKLOADS)
 def test_bounds_enclose_the_norm_of_the_matrix(text, p, large):
@@ -125,6 +126,7 @@ def test_marginals_are_solved_exactly(p):
     assert () not in made.strategy.residuals
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
 @pytest.mark.parametrize("name", ["tree", "haar", "identity", "workload"])
 @pytest.mark.parametrize("text", WORKLOADS[:2])

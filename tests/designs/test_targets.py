@@ -18,6 +18,7 @@ from pmldesign_solvers.search.laplace_sums import laplace_half_widths
 DELTA = pml.ApproxDP(1, 1e-6)
 
 
+@pytest.mark.sweep(seed=6)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_targets_are_met_with_what_is_printed(seed):
     assert check(seed) <= 1e-5
@@ -127,6 +128,7 @@ def test_leakage():
     assert found.mechanism.max_std <= 8
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "guarantee", [pml.ApproxDP(1, 0.1), pml.ApproxDP(1, 0.01), pml.GaussianDP(1)]
 )
@@ -151,6 +153,7 @@ def test_renyi_divergences_of_laplace_noise_are_concave_in_the_square(order):
     assert (np.diff(values, 2) <= 1e-9).all()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "guarantee", [pml.EnvelopePML(1, 1e-6, 0.05), pml.ApproxPML(1, 1e-3, 0.05)]
 )

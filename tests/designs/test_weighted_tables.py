@@ -43,6 +43,7 @@ def test_known_errors(name, most):
     assert error(weighted_tables(workload, PureDP(1.0), 2), workload, PureDP(1.0)) <= most
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), PureDP(0.5, "replace"), PML(0.7, 0.02)])
 @pytest.mark.parametrize(
     ("name", "p"),  # at p = 4 weights are for standard deviations

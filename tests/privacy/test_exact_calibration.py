@@ -37,7 +37,7 @@ def guarantees(epsilon, relation, alpha):
     ]
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(seed=SEEDS, relation=st.sampled_from(RELATIONS))
 def test_every_scale_is_private_in_exact_arithmetic(seed, relation):
     rng = np.random.default_rng(seed)
@@ -54,7 +54,7 @@ def test_every_scale_is_private_in_exact_arithmetic(seed, relation):
             assert -1e-5 < oracle.over_target(rows, guarantee, noise, scale) <= 0
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(seed=SEEDS, relation=st.sampled_from(RELATIONS), weighted=st.booleans())
 def test_products_are_private_in_exact_arithmetic(seed, relation, weighted):
     rng = np.random.default_rng(seed)

@@ -32,7 +32,7 @@ def cases(seed, nodes):
         yield rng, Tree(shape)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(SEEDS, st.integers(1, 25))
 def test_closest_cells_are_those_of_an_active_set_method(seed, nodes):
     for rng, tree in cases(seed, nodes):
@@ -83,7 +83,7 @@ def test_known_sums_of_places_are_those_of_trees_of_their_own():
         np.testing.assert_allclose(cells[inside][order], alone, atol=1e-12)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(SEEDS, st.integers(1, 14))
 def test_no_rounding_up_or_down_is_closer(seed, nodes):
     for rng, tree in cases(seed, nodes):

@@ -95,7 +95,7 @@ def test_the_worst_query_is_covered_and_the_standard_deviation_right():
     made = designed(ApproxDP(1.0, 1e-6))
     people = some_people()
     truth = release_tables(made, people, schema=SCHEMA, sampler=no_noise).table.estimate
-    runs, sample = 400, fast_sampler(8)
+    runs, sample = 200, fast_sampler(8)
     plan = prepare(made, schema=SCHEMA)
     histogram = plan.counts(people)
     tables = [plan.publish(histogram, sample).table for _ in range(runs)]

@@ -93,6 +93,7 @@ def never_written_out(monkeypatch):
     monkeypatch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 0)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("strategy", "queries"), CASES, ids=IDS)
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_neighbours_are_no_farther_apart_than_the_sensitivity(strategy, queries, neighbours):

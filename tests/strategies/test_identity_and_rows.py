@@ -11,7 +11,7 @@ from pmldesign.strategies import DENSE_ROWS, BesideStrategy, IdentityAndRows, St
 from pmldesign.workloads import RECORDS, as_workload, parse_workload
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(n=st.integers(1, 9), k=st.integers(1, 4), seed=st.integers(0, 999))
 def test_it_is_the_strategy_of_its_matrix(n, k, seed):
     rng = np.random.default_rng(seed)

@@ -72,6 +72,7 @@ def random_matrix(rng, kind, cells):
     return matrix if matrix.any() else np.ones((1, cells))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("sizes", SCHEMAS)
 @pytest.mark.parametrize("one_per", ["any", "cell", "class"])
 def test_no_person_moves_measurements_farther_than_the_sensitivity(sizes, one_per):
@@ -101,11 +102,13 @@ def classes_of(sizes):
     return [tuple(column[1::2]) for column in places.T]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("sizes", [*SCHEMAS, *SEVERAL])
-def test_people_in_classes_of_several_attributes_and_without_some_cells(sizes):
+@pytest.mark.parametrize("times", range(1, 5))
+def test_people_in_classes_of_several_attributes_and_without_some_cells(sizes, times):
     """By all sets of rows in different classes, and all pairs of these."""
-    rng = np.random.default_rng([*sizes, 77])
-    for kind, times in itertools.product(KINDS, range(1, 5)):
+    rng = np.random.default_rng([*sizes, times])
+    for kind in KINDS:
         cells = math.prod(sizes)
         without = sorted(rng.choice(cells, int(rng.integers(0, cells)), replace=False).tolist())
         labels = [c for cell, c in enumerate(classes_of(sizes)) if cell not in without]

@@ -27,7 +27,7 @@ def tables(draw):
     return WeightedTablesStrategy("own", sizes, chosen, weights), MarginalsWorkload(sizes, asked)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(case=tables(), relation=st.sampled_from(list(Neighbours)), seed=st.integers(0, 99))
 def test_it_is_the_strategy_of_its_matrix(case, relation, seed):
     own, workload = case

@@ -72,7 +72,7 @@ def test_blocks_define_the_matrix_of_the_strategy(designed, exact_matrix):
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=30, max_size=30))
-@settings(max_examples=8)
+@settings(max_examples=4)
 def test_outputs_are_the_nearest_points_of_the_grid(designed, exact_matrix, inputs):
     encoder = Encoder(designed.strategy)
     grid = Fraction(2) ** encoder.grid_exponent

@@ -80,7 +80,7 @@ def beside_known(case):
     return rng, workload, plain, strategy, public
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(CASES)
 def test_strategy_is_its_matrix_on_differences_within_groups(case):
     made = beside_known(case)
@@ -112,7 +112,7 @@ def test_strategy_is_its_matrix_on_differences_within_groups(case):
     assert apart <= asked.longest_difference() * (1 + 1e-9)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(CASES)
 def test_whole_numbers_of_neighbours_are_as_close_as_is_said(case):
     made = beside_known(case)

@@ -130,6 +130,7 @@ def test_noise_on_whole_numbers_is_of_what_is_measured(case):
             assert sum(abs(int(z)) ** power for z in image - images[0]) <= most
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2.0, 3.0, math.inf])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_bounds_hold_the_optimum_of_one_matrix(p, neighbours):

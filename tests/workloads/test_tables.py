@@ -54,7 +54,7 @@ def written_out(tables):
 
 
 @given(random_tables(), st.randoms(use_true_random=False))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_all_operations_are_those_of_the_matrix(tables, random):
     matrix = written_out(tables)
     m, n = tables.shape

@@ -114,6 +114,7 @@ def exact_value(A, R, B, p):
         return size(norms(L)) * max(norms(R.T)) + size(norms(A - L * R))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", [(1, 1), (4, 4), (6, 3), (3, 6)])
 @pytest.mark.parametrize("shortcut", [False, True], ids=["direct", "gram"])
 @pytest.mark.parametrize("kind", ["gaussian", "deficient", "scaled", "equal"])
@@ -306,6 +307,7 @@ def test_null_directions_of_tall_workloads_stay_null(seed, of):
     assert solve_norm(workload, 2).certificate.upper >= exact * (1 - 1e-14)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2, 4, np.inf])
 @pytest.mark.parametrize("power", [6, 10, 14])
 def test_what_all_columns_have_in_common_is_not_rounded(p, power):

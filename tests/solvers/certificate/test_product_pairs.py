@@ -80,7 +80,7 @@ def test_the_scale_of_a_factor_is_that_of_the_bound(scale):
     assert bound(scaled, 2.0) == pytest.approx(scale * bound(duals, 2.0), rel=1e-12)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(products().filter(lambda duals: math.prod(A.shape[1] for A, _, _ in duals) > 1), exponents)
 def test_it_is_below_the_norm(duals, p):
     A, _, _ = written_out(duals)

@@ -76,6 +76,7 @@ def newton(function, here, added, **options):
     return NewtonSystem(*problem, here.strategy, here.right_inverse, here.values, added, **options)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("relation", COORDINATES)
 @pytest.mark.parametrize("shape", [(6, 5), (40, 4)])
 @pytest.mark.parametrize("p", [2.0, 4.0, math.inf])

@@ -107,7 +107,7 @@ def test_all_pairs_of_a_hundred_attributes(p):
     assert found.certificate.gap <= 1e-6
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(collections(), exponents)
 def test_sets_that_are_not_listed_still_have_true_bounds(workload, p):
     exact = solve(workload, p).certificate
@@ -119,7 +119,7 @@ def test_sets_that_are_not_listed_still_have_true_bounds(workload, p):
     assert found.status in (Status.OPTIMAL, Status.STRUCTURED)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(collections(), exponents)
 def test_the_total_and_attributes_of_one_value_change_nothing(workload, p):
     one = solve(workload, p).certificate

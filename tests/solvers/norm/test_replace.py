@@ -135,7 +135,7 @@ def test_prefix_sums(n, p, value, digits):
     assert_certified(found, prefix(n), p, rel_gap=1e-6)
 
 
-@settings(max_examples=15)
+@settings(max_examples=7)
 @given(st.integers(2, 8), st.integers(1, 8), st.sampled_from(P_VALUES), seeds)
 def test_random_workloads_are_certified(n, m, p, seed):
     A = random_workload(m, n, seed)
@@ -157,7 +157,7 @@ def test_both_programs_enclose_the_same_number(form, solver, n, m, p, seed):
     assert oracle.certificate.lower <= own.certificate.upper
 
 
-@settings(max_examples=15)
+@settings(max_examples=7)
 @given(st.integers(3, 7), st.integers(1, 6), st.sampled_from(P_VALUES), seeds)
 def test_it_is_the_norm_of_the_workload_on_all_differences(n, m, p, seed):
     A = random_workload(m, n, seed)

@@ -41,6 +41,7 @@ def test_extrapolation_follows_both_ends_and_the_drift(cells):
     assert np.abs(error).max() < 0.05
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2, 4, np.inf])
 @pytest.mark.parametrize(
     "matrix", [prefix(256), prefix(300), discounted(256, 0.99)], ids=["256", "300", "discounted"]

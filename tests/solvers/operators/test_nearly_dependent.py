@@ -19,6 +19,7 @@ WORKLOADS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2, 4, np.inf])
 @pytest.mark.parametrize("name", list(WORKLOADS))
 def test_designs_for_cells_are_good(name, p):
@@ -34,6 +35,7 @@ def test_designs_for_cells_are_good(name, p):
     assert solution.certificate.lower <= value <= min(every_cell, every_query) * (1 + 2e-3)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2, np.inf])
 @pytest.mark.parametrize("name", list(WORKLOADS))
 def test_designs_for_pairs_are_good(name, p):

@@ -106,6 +106,7 @@ def test_the_coordinates_are_those_of_an_orthonormal_basis(rank, scale):
     np.testing.assert_allclose(problem.operator.to_dense() @ Q / rows, A / rows, atol=1e-12)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize("rows", ["dependent", "equal", "independent"])
 def test_iterates_are_points_of_the_original_workload(p, rows):
@@ -129,7 +130,7 @@ def test_iterates_are_points_of_the_original_workload(p, rows):
         assert one.upper >= best.lower * (1 - 1e-12)
 
 
-@settings(max_examples=15)
+@settings(max_examples=7)
 @given(st.integers(1, 4), st.integers(1, 6), exponents, seeds)
 def test_the_semidefinite_program_encloses_the_same_number(m, extra, p, seed):
     A = gaussian(m, m + extra, seed)
@@ -137,7 +138,7 @@ def test_the_semidefinite_program_encloses_the_same_number(m, extra, p, seed):
     assert_overlap(solve(A, p).certificate, oracle.certificate)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.integers(1, 5), st.integers(1, 40), exponents, seeds)
 def test_copies_zeros_and_the_order_of_cells_do_not_matter(m, n, p, seed):
     rng = np.random.default_rng(seed)

@@ -40,6 +40,7 @@ def test_programs_agree_with_the_solver(form, solver, shape, p, seed):
     assert oracle.certificate.lower <= own.certificate.upper
 
 
+@pytest.mark.sweep
 @forms
 @solvers
 @pytest.mark.parametrize("p", CHECK_P)
@@ -70,6 +71,7 @@ def test_the_unit_of_the_workload_does_not_matter(form, scale):
     assert_certified(oracle, A, p=4, rel_gap=GAP)
 
 
+@pytest.mark.sweep
 @forms
 @solvers
 @pytest.mark.parametrize("p", [2, 3, np.inf])
@@ -119,6 +121,7 @@ def at_the_end(p, relation, form, solver):
     return programs.solve(A, p, relation=relation, form=form, solver=solver).certificate
 
 
+@pytest.mark.sweep
 @forms
 @solvers
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
@@ -135,6 +138,7 @@ def test_p_close_to_its_ends(form, solver, relation, p):
     assert near.certificate.upper * change >= exact.lower
 
 
+@pytest.mark.sweep
 @forms
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("exponent", [-996, -531, 498, 996])

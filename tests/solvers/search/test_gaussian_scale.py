@@ -57,6 +57,7 @@ def test_the_scale_is_that_of_the_exact_calibrator(seed, envelope, cells, epsilo
         assert found == pytest.approx(exact, rel=3e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("rest", [0.0, 0.4])
 @pytest.mark.parametrize("share", [None, 0.0, 0.9])
 @pytest.mark.parametrize("temperature", [0.3, 0.02])

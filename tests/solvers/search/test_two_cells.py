@@ -64,7 +64,7 @@ def with_few_entries(R):
     return R
 
 
-@settings(max_examples=15, suppress_health_check=list(HealthCheck))
+@settings(max_examples=7, suppress_health_check=list(HealthCheck))
 @given(n=st.integers(1, 4), rows=st.integers(1, 9), seed=st.integers(0, 999))
 def test_few_entries_are_enough(n, rows, seed):
     R = np.random.default_rng(seed).normal(size=(rows, n))

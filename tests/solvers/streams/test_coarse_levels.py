@@ -56,6 +56,7 @@ def interrupt_first(monkeypatch, module, work):
     monkeypatch.setattr(module, work, interrupted)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("buffers", [None, 4])
 @pytest.mark.parametrize("work", ["_best_cut", "fit", "certify", "_with_buffers"])
 def test_an_interrupt_in_the_first_step_keeps_what_there_is(work, buffers, monkeypatch):

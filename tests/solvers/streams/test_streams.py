@@ -63,7 +63,7 @@ def test_excess_is_a_supremum_for_any_nodes():
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 9))
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_reciprocal_of_nodes(seed, count):
     rng = np.random.default_rng(seed)
     poles = np.exp(np.sort(rng.uniform(-8, 8, count)) + np.arange(count))
@@ -122,7 +122,7 @@ def test_recurrences_keep_their_digits_where_a_factorisation_has_none():
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([2.0, 2.5, 4.0, np.inf]))
-@settings(max_examples=12)
+@settings(max_examples=6)
 def test_bounds_are_those_of_dense_matrices(seed, p):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 12))
@@ -143,6 +143,7 @@ def test_bounds_are_those_of_dense_matrices(seed, p):
     assert lower_bound(problem, u, w, p, nodes) <= dual
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2, 4, np.inf])
 @pytest.mark.parametrize("rate", [0.5, 0.99, 0.99999])
 def test_agreement_with_the_dense_solver_on_discounted_sums(p, rate):

@@ -86,7 +86,7 @@ def questions(draw):
 
 
 @given(questions(), st.sampled_from([2.0, 3.0, np.inf]))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_bounds_enclose_the_norm(question, p):
     found = solve(question, p).certificate
     exact = solve_norm(
@@ -195,7 +195,7 @@ def test_check_value_of_the_total_forced_apart():
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=10)
+@settings(max_examples=5)
 def test_with_all_directions_the_lower_bound_is_the_nuclear_norm(seed):
     rng = np.random.default_rng(seed)
     question = ask(

@@ -141,7 +141,7 @@ def test_norm_is_that_of_the_matrix(case, p):
     assert found.gap <= (2e-5 if p < np.inf else 3e-3)
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(CASES, st.sampled_from([2.0, 4.0, np.inf]))
 def test_bounds_of_any_weights_hold(case, p):
     rng, tree, scales = random_case(*case, 3)
@@ -205,6 +205,7 @@ def random_tree(rng, kind):
     return Tree([CHAIN, STAR, COMB, recent][kind])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", range(4))
 @pytest.mark.parametrize("p", [2.0, 3.0, 4.0, math.inf])
 def test_random_trees_by_random_attributes(kind, p):

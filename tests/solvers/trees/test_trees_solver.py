@@ -145,7 +145,7 @@ def test_diagonals_beside_known_sums_are_those_of_projected_matrices(parents, se
     np.testing.assert_allclose(spread, variances, rtol=1e-9, atol=1e-9 * variances.max())
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(TREES, st.integers(0, 2**32 - 1), st.sampled_from([2.0, 3.0, np.inf]))
 def test_bounds_of_any_weights_hold(parents, seed, p):
     """Of poor nodes and weights too: below the dual value and above the norm."""
@@ -254,6 +254,7 @@ def test_gradients_are_those_of_differences(parents, seed, power, p, public):
     assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(slope @ direction, rel=1e-4, abs=1e-7)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
 def test_shares_fill_every_path_and_the_best_are_best(p, power):
@@ -270,6 +271,7 @@ def test_shares_fill_every_path_and_the_best_are_best(p, power):
     assert shares.error(best) <= min(map(shares.error, candidates)) * (1 + 1e-12)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("counts", [[1, 5, 40], [1, 4, 9, 20, 60]])
 @pytest.mark.parametrize("p", [2.0, 4.0])
@@ -283,6 +285,7 @@ def test_shares_come_close_to_the_norm(counts, seed, p):
         assert lower <= shares.error(shares.best()) <= 1.007 * lower
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
 @given(parents=TREES, seed=st.integers(0, 2**32 - 1))

@@ -38,6 +38,7 @@ SYMMETRIC = (
 )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize("text", SYMMETRIC)
 def test_the_norm_is_that_of_the_matrix(text, p):

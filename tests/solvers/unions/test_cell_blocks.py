@@ -36,6 +36,7 @@ def in_blocks(matrix, p, limit=1.0):
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize("p", [2.0, 3.0, np.inf])
 @pytest.mark.parametrize("name", MATRICES)
@@ -85,6 +86,7 @@ def test_only_what_takes_too_long_is_cut():
     assert status(18.0, "replace") is Status.OPTIMAL
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("limit", [0.1, 30.0])
 @pytest.mark.parametrize("p", [2.0, 3.0, np.inf])
 @pytest.mark.parametrize("name", MATRICES)

@@ -64,6 +64,7 @@ IN_TURN = [*zip(TEXTS, itertools.cycle(EXPONENTS), strict=False)]
 """Every union with one p."""
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize("text", TEXTS)
 def test_no_strategy_is_below_the_norm(text, p):
@@ -125,7 +126,7 @@ def test_weights_that_go_with_a_strategy_prove_no_more_than_the_norm(text, p):
 
 
 @given(random_unions(), exponents, st.sampled_from([3.0, 20.0]))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_the_weights_of_a_descent_are_the_slopes_of_its_norms(given_union, p, beta):
     one, rng = given_union
     objective = BasisObjective(one.parts, row_bases(one), p)
@@ -157,7 +158,7 @@ def test_bases_are_orthonormal_and_span_the_rows():
 
 
 @given(random_unions(), exponents, st.sampled_from([3.0, 40.0]))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_the_gradient_of_the_descent_is_that_of_differences(given_union, p, beta):
     one, rng = given_union
     objective = BasisObjective(one.parts, row_bases(one), p)
@@ -177,7 +178,7 @@ def test_the_gradient_of_the_descent_is_that_of_differences(given_union, p, beta
 
 
 @given(random_unions(), exponents)
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_the_objective_of_the_descent_is_the_squared_value(given_union, p):
     # smoothed: norm(d)_beta is at most n^(1/beta) times the largest
     one, rng = given_union

@@ -88,7 +88,7 @@ def test_parts_that_do_not_commute_are_left_out(given_union, p, random):
 
 
 @given(random_unions(), st.sampled_from(EXPONENTS))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_the_best_block_bound_is_enclosed(given_union, p):
     one, rng = given_union
     for problem in problems(one, p):
@@ -122,6 +122,7 @@ def test_one_ordered_attribute_among_symmetric_ones_is_exact(text, p):
     assert found <= norm(text, p).upper
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize("text", TEXTS)
 def test_norms_of_the_parts_are_a_lower_bound(text, p):

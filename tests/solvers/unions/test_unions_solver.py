@@ -18,6 +18,7 @@ from pmldesign_solvers.unions import descent as basis_descent
 from pmldesign_solvers.unions import solve as unions
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_bounds_enclose_the_norm(text, p):
@@ -31,7 +32,7 @@ def test_the_bounds_enclose_the_norm(text, p):
 
 
 @given(random_unions(), st.sampled_from(EXPONENTS))
-@settings(max_examples=5)
+@settings(max_examples=3)
 def test_random_unions(given_union, p):
     one, _ = given_union
     found = unions.solve(*one.arguments, p, options=SolverOptions(rel_gap=0.02))
