@@ -39,6 +39,7 @@ from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
+from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload
@@ -298,16 +299,28 @@ def _laplace_search(
 def _with_noise(
     searched: Searched, design: Design, guarantee: Guarantee | None, noise: NoiseChoice
 ) -> Searched:
-    """What a search found, with the noise for the participation of the design."""
-    noisy = mechanism(
-        with_participation(searched.mechanism.strategy, participation_of(design.strategy)),
-        design.workload,
-        guarantee=guarantee,
-        noise=noise,
-        p=design.p,
-        neighbours=design.neighbours,
-    )
-    return replace(searched, mechanism=noisy)
+    """What a search found, with the noise for the participation of the design.
+
+    Where that takes a matrix that is too large, the cells themselves.
+    """
+    schema, found = participation_of(design.strategy), searched.mechanism.strategy
+
+    def noisy(strategy: Strategy) -> Mechanism:
+        return mechanism(
+            with_participation(strategy, schema),
+            design.workload,
+            guarantee=guarantee,
+            noise=noise,
+            p=design.p,
+            neighbours=design.neighbours,
+        )
+
+    try:
+        return replace(searched, mechanism=noisy(found))
+    except InvalidInputError:
+        if found.shape[1] <= WRITTEN_CELLS:
+            raise
+        return replace(searched, mechanism=noisy(baseline("identity", design.workload)))
 
 
 def _time_for_searches(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from pmldesign.designs.options import LEAST_TIME, DesignOptions
@@ -41,13 +41,15 @@ from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
 from pmldesign.workloads.union import by_attribute
+from pmldesign_solvers.norm.options import BEYOND
 from pmldesign_solvers.norm.solution import Status
 
 CLOSE = 1e-6
 """Relative difference of errors that counts as none."""
 CHEAP = ("tree", "haar", "identity")
-WRITTEN = 8e-8
-"""Seconds for each pair of steps where matrices are written out, for l1 lengths of patterns."""
+WRITTEN, SUMMED = 8e-8, 5e-6
+"""Seconds for each pair of steps where matrices are written out, for l1 lengths of patterns; for
+each entry of L in an error of Laplace noise at a p that is not even."""
 SPEED = 3e8
 """Of these a second, at least, in the pseudo-inverse of a wide matrix, the slowest of them."""
 
@@ -74,10 +76,17 @@ def with_rivals(
         return designs
     p, mechanisms = designs.norm_design.p, designs.mechanisms
     before = best = mechanisms[designs.best]
+    begin = time.perf_counter() - _spent(designs)
+
+    def left() -> float:
+        limit = math.inf if options.time_limit is None else options.time_limit + BEYOND
+        return limit - (time.perf_counter() - begin)
+
     try:
-        for strategy in _strategies(designs, options, names):
+        for strategy in _strategies(designs, options, names, left):
             for rival in _noisy(strategy, designs, options, open_kinds, streaming=streaming):
-                best = smallest_error([best, rival], p)
+                if error_seconds(strategy, rival.workload, rival.noise, p) <= left():
+                    best = smallest_error([best, rival], p)
     except KeyboardInterrupt:
         pass
     if best.error(p) >= before.error(p) * (1 - CLOSE):
@@ -96,23 +105,24 @@ def _is_settled(designs: Optimized, kind: Noise) -> bool:
     return designs.norm_design.certificate.gap <= CLOSE
 
 
+def _spent(designs: Optimized) -> float:
+    """Seconds until now."""
+    searches = designs.gaussian_design, designs.laplace_design
+    found = [search.seconds for search in searches if search is not None]
+    return designs.norm_design.seconds + sum(found)
+
+
 def _strategies(
-    designs: Optimized, options: DesignOptions, names: Sequence[str]
+    designs: Optimized, options: DesignOptions, names: Sequence[str], left: Callable[[], float]
 ) -> Iterator[Strategy]:
     """The baselines that the search has not looked at, unless they take too long."""
-    design, searched = designs.norm_design, designs.laplace_design
-    spent = design.seconds + sum(
-        search.seconds for search in (designs.gaussian_design, searched) if search is not None
-    )
-    begin = time.perf_counter()
+    design = designs.norm_design
     for name in dict.fromkeys([*names, *usual_baselines(design.workload)]):
         asked = design.workload, designs.guarantee, design.neighbours
         try:
             if name not in names:
                 require_quick(name, *asked)
-                row = row_seconds(name, *asked, options.schema)
-                end = spent + time.perf_counter() - begin + row
-                if not options.stopping.allows(end):
+                if row_seconds(name, *asked, options.schema) > left():
                     continue
             yield baseline(name, design.workload)
         except InvalidInputError:  # it is too large, takes too long, or is for other queries
@@ -142,7 +152,7 @@ def _noisy(
             continue
         try:
             rival = calibrated(factorization, designs.guarantee, kind)
-            rival.error(design.p)
+            rival.factorization.least_unit_error(kind, design.p)
         except (InvalidInputError, InfeasibleError, VacuousGuaranteeError):
             continue
         yield rival
@@ -174,6 +184,31 @@ def with_time_for_noise(
     return replace(options, time_limit=max(limit - seconds, LEAST_TIME))
 
 
+def error_seconds(strategy: Strategy, workload: Workload, noise: Noise, p: float) -> float:
+    """About how long the exact error of a strategy takes: that of L where p is neither 2 nor inf.
+
+    Of Gaussian noise, as at these p, it follows from the variances.
+    """
+    if noise is Noise.GAUSSIAN or p in (2, math.inf):
+        return 0.0
+    m, (r, n) = workload.shape[0], strategy.shape
+    unknown = [part.shape for part in strategy.factors if not part.inverse_known]
+    cost = sum(rows * cells * min(rows, cells) for rows, cells in unknown)
+    return cost / SPEED + n * r * WRITTEN + m * r * (WRITTEN if p % 2 == 0 else SUMMED)
+
+
+def mechanism_seconds(
+    strategy: Strategy, workload: Workload, guarantee: Guarantee, noise: Noise, p: float
+) -> float:
+    """About how long the noise of a strategy and its error take, rather more than less."""
+    seconds = error_seconds(strategy, workload, noise, p)
+    if workload.shape[1] > WRITTEN_CELLS and workload.domain:  # distances are those of a profile
+        return seconds
+    rows, cells = strategy.shape
+    rows = rows // 10 if strategy.inverse_known else rows  # of baselines distances are counted
+    return seconds + calibration_seconds(guarantee, noise, rows, cells)
+
+
 def require_quick(
     name: str, workload: Workload, guarantee: Guarantee | None, relation: Neighbours
 ) -> None:
@@ -201,18 +236,27 @@ def row_seconds(
     guarantee: Guarantee | None,
     relation: Neighbours,
     participation: AnyParticipation | None = None,
+    p: float = 2.0,
 ) -> float:
-    """About how long the row of a baseline takes, rather more than less."""
+    """About how long the row of a baseline takes, rather more than less.
+
+    Raises:
+        InvalidInputError: there is no such row.
+    """
+    laplace = guarantee is not None and guarantee.admits(Noise.LAPLACE)
+    error = 0.0
+    if laplace and p not in (2, math.inf):
+        error = error_seconds(baseline(name, workload), workload, Noise.LAPLACE, p)
     steps = workload.shape[1] if isinstance(participation, Participation) else 0
-    if steps > WRITTEN_CELLS and guarantee is not None and guarantee.admits(Noise.LAPLACE):
-        return WRITTEN * steps**2
+    if steps > WRITTEN_CELLS and laplace:
+        return error + WRITTEN * steps**2
     cost = sum(cost for _, _, cost in _costs(name, workload, guarantee, relation))
     m, n = workload.shape
     if relation is Neighbours.REPLACE and n <= WRITTEN_CELLS and len(by_attribute(workload)) > 1:
         cost = max(
             cost, (m + n) * n**2
         )  # all distances of cells, and all answers without the total
-    return cost / SPEED
+    return error + cost / SPEED
 
 
 def _costs(

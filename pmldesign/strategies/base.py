@@ -259,6 +259,12 @@ class Strategy(Drawn, Displayed):
         """R^+, shape (n, r); exactly lower triangular where R is lower triangular and regular."""
         return self._inverse_and_rank[0]
 
+    @property
+    def inverse_known(self) -> bool:
+        """Whether R^+ follows from structure, so that it takes no more than writing it."""
+        computed = type(self)._inverse_and_rank is Strategy._inverse_and_rank
+        return self._inverse is not None or not computed
+
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
         if self._inverse is not None:

@@ -86,7 +86,10 @@ class BesideStrategy(Strategy):
         """(R P)^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
         every = np.zeros((self.whole.shape[0], *measurements.shape[1:]))
         every[self._kept] = measurements
-        estimates = self.whole.estimate(every)
+        return self._balanced(self.whole.estimate(every))
+
+    def _balanced(self, estimates: Array) -> Array:
+        """What sums to zero of estimates by R^+, shape (n,) or (n, c)."""
         direction = self._free if self._complete else self._missed
         part = estimates.sum(axis=0) / float(direction.sum())
         return np.asarray(estimates - np.multiply.outer(direction, part))
@@ -96,7 +99,8 @@ class BesideStrategy(Strategy):
         if not (self.whole.regular or self.whole.factors[1:]):
             return super()._inverse_and_rank
         rank = self.cells if self.whole.regular else self.whole.rank
-        return read_only(self.estimate(np.eye(self.shape[0]))), rank - self._complete
+        inverse = self.whole.pseudo_inverse[:, self._kept]
+        return read_only(self._balanced(inverse)), rank - self._complete
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R P does not determine."""

@@ -1,14 +1,16 @@
 import math
+import time
 
 import numpy as np
 import pytest
 
+import pmldesign as pml
 from pmldesign.designs import best_noise, laplace_design
 from pmldesign.designs.laplace import course
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, PureDP
-from pmldesign.strategies import identity
-from pmldesign.workloads import parse_workload
+from pmldesign.strategies import baseline, identity
+from pmldesign.workloads import base, parse_workload
 from pmldesign_solvers.norm import Status
 
 
@@ -82,3 +84,23 @@ def test_a_start_of_least_norm_has_half_of_the_time(monkeypatch):
         best_noise.all_designs("prefix:4", guarantee=guarantee, time_limit=3.0, search_time=0)
     best_noise.all_designs("prefix:4", guarantee=PureDP(1.0), search_time=0)
     assert limits == [1.5, 3.0, None]
+
+
+def test_candidates_whose_error_takes_too_long_are_left_out():
+    """A tree over both attributes has 7,000 rows, and its error at p = 4 a matrix of them all."""
+    queries = parse_workload("prefix:4*total:500")
+    end = time.perf_counter() + 1
+    search = course.LaplaceSearch(queries, PureDP(1.0, "replace"), 4.0, end, 0, 0.0, None)
+    search._compare([baseline(name, queries) for name in ("workload", "tree")])
+    assert [start.name for start in search.table] == ["workload"]
+
+
+def test_long_streams_with_several_participations_have_laplace_noise(monkeypatch):
+    """What a search finds has no such noise without its matrix; the cells themselves do."""
+    monkeypatch.setattr(base, "MAX_ENTRIES", 2**20)
+    best = pml.optimize(
+        "prefix:4200", guarantee=PureDP(1.0), participation="2,every=21", time_limit=0.1
+    )
+    # all cells with noise of scale 2: the variance of the last sum is 8 n
+    assert best.max_std <= math.sqrt(8 * 4200) * (1 + 1e-5)
+    assert best.sensitivity >= 2

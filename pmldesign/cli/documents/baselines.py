@@ -44,12 +44,13 @@ def require_time(
     guarantee: Guarantee | None,
     neighbours: Neighbours,
     participation: Any = None,
+    p: float = 2.0,
 ) -> None:
     """Refuse the row of a baseline that would end well after a deadline of `time.perf_counter`."""
     if deadline is None:
         return
     left = deadline + BEYOND - time.perf_counter()
-    if left < row_seconds(name, queries, guarantee, neighbours, participation):
+    if left < row_seconds(name, queries, guarantee, neighbours, participation, p):
         raise InvalidInputError("the time limit came first")
 
 
@@ -76,8 +77,8 @@ def usual_rows(
     """
 
     def rows_of(name: str) -> Sequence[Row]:
-        takes_part = others.get("participation")
-        require_time(deadline, name, queries, guarantee, neighbours, takes_part)
+        takes_part, p = others.get("participation"), others.get("p", 2.0)
+        require_time(deadline, name, queries, guarantee, neighbours, takes_part, p)
         asked: dict[str, Any] = {"guarantees": [guarantee], "neighbours": neighbours}
         (shown,) = compare_all([queries], [name], leave_out=True, **asked, **others)
         return shown.rows

@@ -28,12 +28,13 @@ from pmldesign.designs.laplace.ordered_cells import has_order, tents_design
 from pmldesign.designs.laplace.products import weighted_products
 from pmldesign.designs.laplace.tables import weighted_tables
 from pmldesign.designs.results import Searched
-from pmldesign.designs.rivals import row_seconds
+from pmldesign.designs.rivals import mechanism_seconds, row_seconds
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import public_for
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, baseline, product_strategy
 from pmldesign.strategies.baselines.nested import known_places, nested_of, of_weights
 from pmldesign.strategies.baselines.orbits import OrbitCounts
@@ -143,7 +144,7 @@ class LaplaceSearch:
         else:
             return
         relation = self.guarantee.neighbours
-        seconds = row_seconds(IDENTITY, self.workload, self.guarantee, relation)
+        seconds = row_seconds(IDENTITY, self.workload, self.guarantee, relation, p=self.p)
         if IDENTITY not in seen and seconds <= BEYOND:
             yield baseline(IDENTITY, self.workload)
 
@@ -222,13 +223,15 @@ class LaplaceSearch:
             yield Strategy("tents", noisy.strategy.matrix)
 
     def _compare(self, candidates: Iterable[Strategy]) -> None:
-        """Put noise on candidates as they are.
+        """Put noise on candidates as they are, those after the first only while there is time.
 
         Raises:
             InvalidInputError: none of them has an error that can be computed.
         """
         reason: InvalidInputError | None = None
         for candidate in candidates:
+            if self.mechanisms and not self._is_quick(candidate):
+                continue
             noisy = with_noise(candidate, self.workload, self.guarantee, self.p)
             if isinstance(noisy, InvalidInputError):
                 reason = reason or noisy
@@ -240,6 +243,12 @@ class LaplaceSearch:
             raise reason or InvalidInputError(
                 f"workload {self.workload.name!r} has no strategy to start from"
             )
+
+    def _is_quick(self, candidate: Strategy) -> bool:
+        """Whether the time is enough for the noise and the error of a strategy."""
+        left = max(self.deadline - time.perf_counter(), BEYOND)
+        asked = self.workload, self.guarantee, Noise.LAPLACE, self.p
+        return mechanism_seconds(candidate, *asked) <= left
 
     def _descend(self, starts: list[Strategy]) -> Status:
         """The search over matrices, from all starts that can be written out."""

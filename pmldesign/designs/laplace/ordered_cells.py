@@ -13,6 +13,7 @@ from itertools import count
 import numpy as np
 
 from pmldesign.designs.laplace.candidates import scale_rule
+from pmldesign.designs.options import LEAST_TIME
 from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.strategies.identity_and_rows import IdentityAndRows
@@ -26,9 +27,11 @@ from pmldesign_solvers.search.tent_problem import DenseGram, Gram, SeparableGram
 
 TENT_CELLS = 8192
 """Largest number of cells for tents whose Gram matrix is formed (0.5 GiB)."""
-NOISE_SECONDS = 4.0
-"""What the noise and the error of tents take on TENT_CELLS * 2 cells, of the time that is left; it
-grows with n k^2 for k rows, and k with n."""
+SPACING = 20
+"""Cells from one row to the next of the finest level, where there is time."""
+NOISE_SECONDS, START_SECONDS = 9e-10, 6e-10
+"""What the noise and the error of tents take, for each n k^2 of k rows on n cells, and their first
+weights for each k^3; both are to be a quarter of the time that is left, with fewer rows."""
 
 
 def has_order(workload: Workload) -> bool:
@@ -74,10 +77,12 @@ def tents_design(
             error = math.sqrt(2 * trace) / epsilon
             callback(SearchStep(next(numbers), error, time.perf_counter() - begin))
 
-    noise = NOISE_SECONDS * (workload.shape[1] / (2 * TENT_CELLS)) ** 3
-    end = max(deadline - noise, (begin + deadline) / 2)
+    n, part = workload.shape[1], max(deadline - begin, LEAST_TIME) / 4
+    most = min((part / (NOISE_SECONDS * n)) ** (1 / 2), (part / START_SECONDS) ** (1 / 3))
+    rows = max(1.0, min(most, n / SPACING))
+    end = deadline - NOISE_SECONDS * n * rows**2
     with single_thread():
-        solution = tents.design(gram, deadline=end, callback=report)
+        solution = tents.design(gram, deadline=end, most_rows=rows, callback=report)
     sums = 1 + solution.rows.sum(axis=0)
     strategy = IdentityAndRows("design", 1 / sums, solution.rows / sums)
     noisy = mechanism(strategy, workload, guarantee=guarantee, noise="laplace", p=p)

@@ -51,7 +51,7 @@ class StepWatch:
 
     def __init__(self, options: DesignOptions) -> None:
         self._options, self._begin = options, time.perf_counter()
-        self.number, self.over = 0, False
+        self.number = 0
         self._lower, self._upper = 0.0, math.inf
 
     @property
@@ -65,6 +65,12 @@ class StepWatch:
     def seconds(self) -> float:
         """Since the start."""
         return time.perf_counter() - self._begin
+
+    @property
+    def over(self) -> bool:
+        """Whether no time is left."""
+        limit = self._options.time_limit
+        return limit is not None and self.seconds >= limit
 
     def bounded(self, lower: float) -> bool:
         """A step with a lower bound on the norm; True where time is over."""
@@ -81,8 +87,6 @@ class StepWatch:
         if self._options.callback is not None:
             step = Step(self.number, self._lower, self._upper, self.seconds)
             self._options.callback(step)
-        limit = self._options.time_limit
-        self.over = limit is not None and self.seconds >= limit
         return self.over
 
 

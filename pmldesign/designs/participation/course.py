@@ -122,7 +122,7 @@ def _best(
     bounds, sums = [of_once(single)], workload.running_sums
     status = single.status
     if options.buffers is None:
-        strategies |= _root(workload, participation)
+        strategies |= _root(workload, participation, watch)
     try:
         for name, strategy in _stages(sums, participation, watch, bounds) if sums else ():
             if options.buffers is None:
@@ -132,11 +132,9 @@ def _best(
                 break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
-    values = {
-        name: value(workload, strategy, participation) for name, strategy in strategies.items()
-    }
+    measured = {name: with_participation(one, participation) for name, one in strategies.items()}
+    values = {name: value(workload, strategy) for name, strategy in measured.items()}
     best = min(values, key=values.__getitem__)
-    strategy = with_participation(strategies[best], participation)
     lower = max(bounds, key=lambda bound: bound.value)
     certificate = Certificate(lower.value, max(values[best], lower.value))
     if status is Status.OPTIMAL:
@@ -144,7 +142,7 @@ def _best(
         status = Status.OPTIMAL if optimal else Status.SEARCHED
     return replace(
         single,
-        strategy=strategy.normalised(),
+        strategy=measured[best].normalised(),
         certificate=certificate,
         dual_factors=lower.dual,
         dual_steps=lower.steps,
@@ -154,21 +152,29 @@ def _best(
     )
 
 
-def _root(workload: Workload, participation: Participation) -> dict[str, Strategy]:
-    """The square root of b, 2 b, 4 b ... bands that is best, for sums without weights."""
+def _root(
+    workload: Workload, participation: Participation, watch: StepWatch
+) -> dict[str, Strategy]:
+    """The square root of b, 2 b, 4 b ... bands that is best, for sums without weights.
+
+    Of those that there is time for, the fewest bands first.
+    """
     n, rate = workload.shape[1], toeplitz_rate(workload)
     if rate is None or rate > 1:
         return {}
     doublings = range(math.ceil(math.log2(n / participation.apart)))
     widths = [*(participation.apart * 2**j for j in doublings), n]
-    roots = {bands: banded_root(workload, bands) for bands in widths}
-
-    def squared_error(bands: int) -> float:
-        spread = float(roots[bands].variances(workload).sum())
-        return spread * sensitivity(roots[bands], participation, "l2") ** 2
-
-    best = min(roots, key=squared_error)
-    return {f"square root, {best} bands": roots[best].renamed("design")}
+    found: dict[int, tuple[float, Strategy]] = {}
+    for bands in widths:
+        if watch.over:
+            break
+        root = banded_root(workload, bands)
+        spread = float(root.variances(workload).sum())
+        found[bands] = spread * sensitivity(root, participation, "l2") ** 2, root
+    if not found:
+        return {}
+    best = min(found, key=lambda bands: found[bands][0])
+    return {f"square root, {best} bands": found[best][1].renamed("design")}
 
 
 def _stages(
@@ -216,9 +222,8 @@ def _of_gram(gram: Array) -> Strategy:
     return Strategy("design", np.ascontiguousarray(upper[::-1, ::-1]))
 
 
-def value(workload: Workload, strategy: Strategy, participation: Participation) -> float:
+def value(workload: Workload, strategy: Strategy) -> float:
     """What a strategy makes of the norm, rounded upwards."""
-    measured = with_participation(strategy, participation)
-    norm = Factorization(workload, measured, Neighbours.ADD_REMOVE).norm(2.0)
+    norm = Factorization(workload, strategy, Neighbours.ADD_REMOVE).norm(2.0)
     units: float | Array = 16.0 * sum(workload.shape)
     return raised(norm, float(units)) if math.isfinite(norm) else math.inf

@@ -80,11 +80,16 @@ def perturbed(best: Stacked, number: int, rng: np.random.Generator, *, signed: b
     return Stacked(best.diagonal, rows if signed else np.maximum(rows, 0.0))
 
 
-def systems_of_levels(cells: int) -> list[tuple[int, ...]]:
-    """Numbers of rows of the levels that are compared, finest level first; likely ones first."""
+def systems_of_levels(cells: int, most: float = math.inf) -> list[tuple[int, ...]]:
+    """Numbers of rows of the levels that are compared, finest level first; likely ones first.
+
+    Args:
+        cells: how many.
+        most: rows of a level; all together are at most a quarter more.
+    """
     wide = cells > HALVED
     spacings = (20,) if wide else (15, 18, 22)
-    finest = {max(1, round(cells / spacing)) for spacing in spacings}
+    finest = {max(1, int(min(round(cells / spacing), most))) for spacing in spacings}
     if cells <= WHOLE:
         finest |= {count for count in SMALL_COUNTS if count <= max(1, cells // 2)}
     systems: set[tuple[int, ...]] = {(count,) for count in finest}
@@ -102,7 +107,8 @@ def systems_of_levels(cells: int) -> list[tuple[int, ...]]:
         second = abs(math.log(system[1] * 340 / cells)) if len(system) > 1 else 1.0
         return abs(math.log(system[0] * 18 / cells)) + second
 
-    return sorted(sorted(systems), key=unlikely)
+    fewer = [system for system in systems if sum(system) <= max(1.25 * most, min(finest))]
+    return sorted(sorted(fewer), key=unlikely)
 
 
 def tents_in_levels(edges: Indices, levels: Sequence[int]) -> tuple[Indices, Indices, Array]:

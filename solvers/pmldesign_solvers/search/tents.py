@@ -102,6 +102,7 @@ def design(
     gram: Gram,
     *,
     deadline: float = math.inf,
+    most_rows: float = math.inf,
     callback: Callable[[float], None] | None = None,
 ) -> Tents:
     """The best tents that a search finds.
@@ -109,6 +110,7 @@ def design(
     Args:
         gram: A^T A, the cells in an order in which neighbours are alike.
         deadline: on the clock of `time.perf_counter`; the best so far is returned then.
+        most_rows: of a level, at least 1.
         callback: called after every descent with the least f so far. Ctrl-C during a descent
             returns the best so far.
     """
@@ -116,7 +118,7 @@ def design(
     blocks = n if n <= WHOLE else max(256, -(-n // 4))
     begin = time.perf_counter()
     halved = begin + (deadline - begin) * COMPARING
-    pool = list(_starts(gram, blocks, halved))
+    pool = list(_starts(gram, blocks, halved, most_rows))
     count, before = len(pool), min(map(_value, pool))
 
     def descend(candidate: _Candidate, steps: int) -> None:
@@ -178,10 +180,10 @@ def _edges(cells: int, blocks: int) -> Indices:
     return np.arange(blocks + 1) * cells // blocks
 
 
-def _starts(gram: Gram, blocks: int, deadline: float) -> Iterator[_Candidate]:
+def _starts(gram: Gram, blocks: int, deadline: float, most: float) -> Iterator[_Candidate]:
     """Every system of levels with fitted weights; at least one whatever the time."""
     on_blocks = gram.on_blocks(_edges(gram.cells, blocks))
-    for levels in systems_of_levels(gram.cells):
+    for levels in systems_of_levels(gram.cells, most):
         lower, upper, heights = tents_in_levels(on_blocks.edges, levels)
         problem = TentProblem(on_blocks, lower, upper)
         level = np.repeat(np.arange(len(levels)), levels)[problem.row]

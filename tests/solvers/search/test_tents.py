@@ -5,7 +5,7 @@ import pytest
 
 from pmldesign.workloads import RangeWorkload, parse_workload
 from pmldesign_solvers.search import tents
-from pmldesign_solvers.search.starts import tents_in_levels
+from pmldesign_solvers.search.starts import systems_of_levels, tents_in_levels
 from pmldesign_solvers.search.tent_problem import DenseGram, SeparableGram, TentProblem
 
 
@@ -89,7 +89,7 @@ def test_a_deadline_leaves_the_best_start():
 
 def test_refined_rows_are_interpolated():
     gram = prefix_gram(400)
-    start = next(tents._starts(gram, 100, math.inf))
+    start = next(tents._starts(gram, 100, math.inf, math.inf))
     fine = tents._refined(start, gram, 400)
     rows = fine.problem.rows(fine.entries)
     assert trace(dense(gram), rows) == pytest.approx(fine.value, rel=1e-9)
@@ -115,3 +115,14 @@ def test_the_separable_form_of_ranges_with_a_common_end(starts, stops):
 @pytest.mark.parametrize("name", ["window:6,2", "random-range:21,6,seed=1", "histogram:3"])
 def test_other_ranges_have_no_separable_form(name):
     assert parse_workload(name).separable_gram() is None
+
+
+@pytest.mark.parametrize("cells", [30, 700, 4096, 123331])
+def test_systems_of_levels_have_no_more_rows_than_there_is_time_for(cells):
+    every = systems_of_levels(cells)
+    assert systems_of_levels(cells, cells) == every
+    for most in (1, 3, 50, 400.5):
+        fewer = systems_of_levels(cells, most)
+        assert fewer
+        assert all(max(system) <= most for system in fewer)
+        assert all(sum(system) <= max(1.25 * most, 1) for system in fewer)
