@@ -42,7 +42,8 @@ def command(asked: Asked) -> None:
     """Check every number that FILE claims, from its arrays and the definitions alone.
 
     FILE is a strategy file of `pmldesign optimize` (.npz), the manifest of `pmldesign release` or a
-    table beside it, or the certificate of `pmldesign envelope` (.json). The exit code is 7 if a
+    table beside it, the certificate of `pmldesign envelope` (.json), or the state of `pmldesign
+    stream prefix:inf`. The exit code is 7 if a
     claim does not hold, and 8 if one was not checked.
     """
     workload, question = asked.workload, replace(asked.question, weights=None)

@@ -42,8 +42,8 @@ def verify_file(
 
     Args:
         path: a strategy file of `write_strategy` or `pmldesign optimize` (.npz), the manifest of a
-            release (.json) or its table (.csv, .parquet), or the certificate of
-            `pmldesign envelope` (.json).
+            release (.json) or its table (.csv, .parquet), the certificate of
+            `pmldesign envelope` (.json), or the state of `pmldesign stream`.
         workload: what the strategy answers: a name, a file, a matrix or a Workload; None for the
             one that the file names, where that is the name of one.
         weights: one for each query, or one number, of a strategy that was made with weights.
@@ -93,9 +93,9 @@ def _read(workload: Any) -> Workload:
 
 def _named_queries(path: str | Path, key: str, parse: Callable[[str], Workload]) -> Workload | None:
     """The workload whose name a file has under a key, if it is the name of one."""
-    from pmldesign.verify.reading import read_archive
+    from pmldesign.verify.reading import is_state, read_archive
 
-    if Path(path).suffix.lower() in (".json", ".csv", ".parquet"):
+    if Path(path).suffix.lower() in (".json", ".csv", ".parquet") or is_state(Path(path)):
         return None
     name = read_archive(Path(path))[0].get(key)
     try:

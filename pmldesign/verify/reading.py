@@ -1,4 +1,4 @@
-"""Files as they are: the header and the arrays of an .npz, or the content of a .json."""
+"""Files as they are: the header and the arrays of an .npz, the content of a .json, or a state."""
 
 from __future__ import annotations
 
@@ -38,6 +38,15 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FileError(f"{str(path)!r} is damaged or no strategy file: {reason}") from None
     return header, arrays
+
+
+def is_state(path: Path) -> bool:
+    """Whether a file begins as a state does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(10) == b'{"stream":'
+    except OSError:
+        return False
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pmldesign.errors import FileError, PmldesignError, require_extra
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.reading import read_archive, read_object
+from pmldesign.verify.reading import is_state, read_archive, read_object
 from pmldesign.verify.report import Checks, Header, Verification
 
 STRATEGIES, CERTIFICATES, MANIFESTS = (1, 2), (1,), (2,)
@@ -25,7 +25,7 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
 
     Args:
         path: a strategy file or measurements (.npz), the manifest of a release (.json) or its table
-            (.csv, .parquet), or the certificate of an envelope (.json).
+            (.csv, .parquet), the certificate of an envelope (.json), or the state of a stream.
         queries: A, shape (m, n), which a strategy is for, or its `Queries`; None if nobody knows
             it.
 
@@ -38,9 +38,13 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
 
     from pmldesign.verify.releases.measurements import check_measurements
     from pmldesign.verify.strategies import check_strategy
+    from pmldesign.verify.streams.state import check_state
 
+    run: Callable[[], str]
     path, checks = manifest_of(Path(path)), Checks()
-    if path.suffix.lower() == ".json":
+    if is_state(path):
+        kind, run = "state of a stream", partial(check_state, path, checks)
+    elif path.suffix.lower() == ".json":
         kind, run = _of_object(path, read_object(path), checks)
     else:
         header, arrays = read_archive(path)
