@@ -127,7 +127,7 @@ def calibrate(
         measured = with_participation(measured, schema)
     if known is not None:
         public = as_public(known, measured.cells)
-        guarantee = guarantee.beside(public.name)
+        guarantee = guarantee.beside(public.name, several=public.several)
         measured = measured.beside(public) if public.name else measured
     return calibrate_strategy(measured, guarantee, noise=noise, allow_vacuous=allow_vacuous)
 
@@ -188,5 +188,6 @@ def error_bounds(
         p=factorization.p,
         guarantee=guarantee,
         errors=errors,
-        norm_alone=participation_of(factorization.strategy) is not None or bool(guarantee.known),
+        norm_alone=participation_of(factorization.strategy) is not None
+        or bool(guarantee.public_answers),
     )

@@ -210,4 +210,6 @@ def with_known(
     public = as_public(known, queries.shape[1])
     if public.name:
         queries = queries.beside(public)
-    return queries, None if guarantee is None else guarantee.beside(public.name)
+    return queries, None if guarantee is None else guarantee.beside(
+        public.name, several=public.several
+    )

@@ -41,6 +41,7 @@ NO_BOUND = (
     "this guarantee bounds no step of additive noise: e^epsilon times the sum of alpha without its "
     "smallest entry is 1 or more, or the delta that it implies is 1 or more"
 )
+SIDE = "answers may also depend on the known tables, which neighbours do not have in common"
 
 
 def lower_bounds(problem: BoundProblem, *, norm_alone: bool) -> list[Bound]:
@@ -105,7 +106,9 @@ def laplace_class(problem: BoundProblem) -> Bound:
 def least_variance(problem: BoundProblem) -> Bound:
     """The exact least variance of a step, times gamma."""
     deviation, reason, shifts = None, NO_BOUND, problem.shifts
-    if isinstance(problem.guarantee, CurrencyGuarantee):
+    if problem.guarantee.published:
+        reason = SIDE
+    elif isinstance(problem.guarantee, CurrencyGuarantee):
         deviation, reason = (
             _by_divergence(problem.guarantee),
             "orders below 2 bound no variance here",
@@ -176,7 +179,9 @@ def total_variation(problem: BoundProblem) -> Bound:
     value, reason, shifts = None, NO_BOUND, problem.shifts
     if isinstance(problem.guarantee, CurrencyGuarantee):
         reason = "only (epsilon, delta)-DP and PML have this bound"
-    if shifts is not None:
+    if problem.guarantee.published:
+        reason = SIDE
+    elif shifts is not None:
         deviation = total_variation_deviation(shifts.epsilon, shifts.delta)
         value = deviation * problem.norm_lower
         reason = f"never above the least variance; standard deviation {deviation:.6g}"

@@ -189,7 +189,10 @@ def with_bounds(rows: Sequence[Row], workload: Workload, norm: Certificate) -> t
             norm_lower=norm.lower,
             norm_upper=norm.upper,
         )
-        every = [least_variance(problem), least_moment(problem, norm_alone=bool(guarantee.known))]
+        every = [
+            least_variance(problem),
+            least_moment(problem, norm_alone=bool(guarantee.public_answers)),
+        ]
         lower = max((bound.value for bound in every if bound.value is not None), default=None)
         by_noise = {
             Noise.GAUSSIAN: gaussian_class(problem).value,

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
+
+from pmldesign.designs.large_replace import evaluated
 from pmldesign.designs.nested.course import solve_regions
 from pmldesign.designs.one_matrix import as_design, as_invalid_input
 from pmldesign.designs.options import DesignOptions
@@ -18,6 +22,8 @@ from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public import beside_records
 from pmldesign.workloads.union import counts_asked
+from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.certificate.known_answers import lower_bound
 from pmldesign_solvers.norm.marginals import solve_marginals
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
@@ -61,9 +67,10 @@ def _solve_product(workload: Workload, p: float, options: DesignOptions, solve: 
 
 
 def _solve_marginals(workload: Workload, p: float, options: DesignOptions) -> Design:
-    """The residuals of least norm beside a public table, over a domain of any size."""
+    """The residuals of least norm beside public tables, over a domain of any size."""
     counts = counts_asked(workload.whole)
-    assert counts is not None
+    if counts is None:
+        return _solve_few(workload, p, options)
     with as_invalid_input(workload):
         solution = solve_marginals(
             counts.sizes,
@@ -71,7 +78,7 @@ def _solve_marginals(workload: Workload, p: float, options: DesignOptions) -> De
             counts.weights,
             p,
             relation="replace",
-            known=workload.public.attributes or frozenset(),
+            known=workload.public.known_tables or ((),),
             options=options.stopping,
         )
     residuals, precisions = solution.residuals, solution.precisions
@@ -79,6 +86,23 @@ def _solve_marginals(workload: Workload, p: float, options: DesignOptions) -> De
         "design", counts.sizes, residuals, precisions, public=workload.public
     )
     return as_design(workload, p, options, strategy, solution)
+
+
+def _solve_few(workload: Workload, p: float, options: DesignOptions) -> Design:
+    """A matrix for few cells beside several tables: the best one of those that measure A P.
+
+    Others measure in part what is public, which may bring cells closer: bounds need not meet.
+    """
+    design = _solve_groups(workload, p, options)
+    n = workload.shape[1]
+    values, vectors = np.linalg.eigh(workload.public.centre(np.eye(n)))
+    queries, basis = workload.to_dense(), vectors[:, values > 0.5]
+    weights = (design.dual_w, 1 - np.eye(n))
+    bounds = [lower_bound(queries, basis, design.dual_u, w, p) for w in weights]
+    best = int(np.argmax(bounds))
+    design = replace(design, dual_factors=((design.dual_u, weights[best]),))
+    certificate = Certificate(bounds[best], design.certificate.upper)
+    return evaluated(design, design.strategy, certificate, options)
 
 
 def _solve_groups(workload: Workload, p: float, options: DesignOptions) -> Design:
@@ -91,5 +115,9 @@ def _solve_groups(workload: Workload, p: float, options: DesignOptions) -> Desig
             groups=workload.public.groups,
             options=options.stopping,
         )
-    strategy = Strategy("design", solution.strategy, solution.right_inverse, public=workload.public)
+    public = workload.public
+    if public.several:
+        strategy = Strategy("design", solution.strategy, solution.right_inverse).beside(public)
+    else:
+        strategy = Strategy("design", solution.strategy, solution.right_inverse, public=public)
     return as_design(workload, p, options, strategy, solution)

@@ -283,7 +283,8 @@ def _laplace_search(
     schema = participation_of(factorization.strategy)
     promise = guarantee or PureDP(1.0, factorization.neighbours)
     if guarantee is None and workload.public:
-        promise = promise.beside(workload.public.name)
+        public = workload.public
+        promise = promise.beside(public.name, several=public.several)
     searched = laplace_design(
         workload,
         promise,

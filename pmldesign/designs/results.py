@@ -260,7 +260,7 @@ class Optimized(Drawn, Displayed):
             norm_upper=self.norm_design.certificate.upper,
             p=self.norm_design.p,
             guarantee=self.guarantee,
-            norm_alone=bool(self.guarantee.known),
+            norm_alone=bool(self.guarantee.public_answers),
         )
         holding = [
             (bound.value, bound)

@@ -107,6 +107,10 @@ def strategy_content(design: Design | Mechanism) -> tuple[dict[str, Any], dict[s
     public, workload = workload.public, workload.whole
     if public.groups is not None:
         arrays["groups"] = public.groups.astype(np.int64)
+    if public.several:
+        from pmldesign.files.structures import table_arrays
+
+        arrays |= table_arrays(public)
     header = {
         "format": FORMAT,
         "pmldesign": version("pmldesign"),
@@ -206,14 +210,17 @@ def _arrays(design: Design | Mechanism, workload: Workload) -> tuple[str | None,
     rows, cells = strategy.shape
     queries = workload.shape[0]
     large = rows * max(queries, cells) > WRITTEN_ENTRIES
-    form = form_for(getattr(strategy, "whole", strategy), large=large)
+    whole = getattr(strategy, "whole", strategy)
+    written = whole is not strategy and strategy.public.several
+    form = None if written else form_for(whole, large=large)
     if form is not None:
-        return form.name, form.write(getattr(strategy, "whole", strategy))
+        return form.name, form.write(whole)
+    matrix = (whole if written else strategy).matrix
     if queries > cells and queries * rows > WRITTEN_ENTRIES:
         strategy.require_answers(workload.beside(public_for(workload, design.neighbours)))
-        return None, {"strategy": strategy.matrix, "right_inverse": strategy.pseudo_inverse}
+        return None, {"strategy": matrix, "right_inverse": strategy.pseudo_inverse}
     check_entries("the reconstruction", (queries, rows))
-    return None, {"strategy": strategy.matrix, "reconstruction": design.reconstruction()}
+    return None, {"strategy": matrix, "reconstruction": design.reconstruction()}
 
 
 def _duals(design: Design) -> dict[str, Any]:

@@ -5,7 +5,7 @@
                 of the factors, `dual_u_0`, `dual_w_0` ...
                 beside a public table also `counted`, which attributes it counts, `sizes` of these,
                 and `place`, the number of the factor for the open ones; residuals of marginals
-                beside such a table have `counted` too
+                beside such a table have `counted` too, a row for each beside several
     blocks      `free` (the number of the attribute that they are about), `block_0`, `block_1` ...,
                 `basis_0`, `basis_1` ... (orthonormal, of the other attributes in their order) and
                 `combinations` (the block of every combination of their columns, -1 for none)
@@ -183,26 +183,34 @@ def _residuals(
     name: str, sizes: list[int], residuals: Any, precisions: Any, table: Public
 ) -> MarginalsStrategy:
     strategy = MarginalsStrategy(name, sizes, residuals, precisions, public=table)
-    if table and any(map((table.attributes or frozenset()).issuperset, strategy.residuals)):
-        raise ValueError("a residual is one of the public table")
+    if any(map(table.tells, strategy.residuals)):
+        raise ValueError("a residual is one of a public table")
     return strategy
 
 
-def _table_arrays(strategy: Strategy) -> Arrays:
-    public = strategy.public
-    if public.kind != "table":
+def table_arrays(public: Public) -> Arrays:
+    """What is public beside a strategy, where that is tables."""
+    if public.kind != "tables":
         return {}
-    counted, sizes = np.array(public.counted, np.int64), np.array(public.sizes, np.int64)
-    return {"counted": counted, "sizes": sizes}
+    counted = [[i in table for i in range(len(public.sizes))] for table in public.tables]
+    one = not public.several
+    return {
+        "counted": np.array(counted[0] if one else counted, np.int64),
+        "sizes": np.array(public.sizes, np.int64),
+    }
 
 
-def _read_table(name: str, arrays: Archive) -> Public:
+def read_tables(name: str, arrays: Archive) -> Public:
+    """The tables that are public, NOTHING without any; ValueError for arrays that are none."""
     if "counted" not in arrays:
         return NOTHING
-    counted, sizes = (whole_numbers(key, arrays[key]) for key in ("counted", "sizes"))
-    if len(counted) != len(sizes) or not set(counted) <= {0, 1}:
+    counted, sizes = np.atleast_2d(arrays["counted"]), whole_numbers("sizes", arrays["sizes"])
+    entries = set(whole_numbers("counted", counted))
+    tables = tuple(frozenset(np.flatnonzero(row).tolist()) for row in counted)
+    apart = not any(other >= S for S in tables for other in tables if S is not other)
+    if counted.shape[1:] != (len(sizes),) or not entries <= {0, 1} or not apart:
         raise ValueError("counted and sizes do not fit")
-    return Public("table", name, sizes=tuple(sizes), counted=tuple(map(bool, counted)))
+    return Public("tables", name, sizes=tuple(sizes), tables=tables)
 
 
 def _design_arrays(strategy: WeightedProductsStrategy) -> Arrays:
@@ -231,8 +239,8 @@ PRODUCT_WEIGHTS = Part(
     lambda strategy: {} if strategy.weights is None else {"weights": strategy.weights},
     lambda _, arrays: arrays.optional("weights"),
 )
-TABLE = Part(_table_arrays, _read_table)
-"""What is public beside it, where that is a table."""
+TABLE = Part(lambda strategy: table_arrays(strategy.public), read_tables)
+"""What is public beside it, where that is tables."""
 PLACE = Part(
     lambda strategy: {"place": np.array([strategy.place])} if strategy.public else {},
     lambda _, arrays: arrays.optional("place"),

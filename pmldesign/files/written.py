@@ -10,7 +10,7 @@ import numpy as np
 
 from pmldesign.errors import FileError
 from pmldesign.files.arrays import Archive, whole_numbers
-from pmldesign.files.structures import read_structure
+from pmldesign.files.structures import read_structure, read_tables
 from pmldesign.strategies import Strategy
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array
@@ -30,6 +30,8 @@ def read_arrays(name: str, arrays: Archive, header: Mapping[str, Any]) -> Strate
             structure.public = replace(structure.public, name=str(known))
         return structure
     strategy = Strategy(name, arrays["strategy"])
+    if known is not None:
+        return strategy.beside(read_tables(str(known), arrays))
     if "right_inverse" in arrays:
         _check_inverse(strategy, arrays["right_inverse"])
     return strategy

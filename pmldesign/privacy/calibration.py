@@ -247,10 +247,11 @@ def _require_same_known(strategy: Measurable | ArrayLike, guarantee: Guarantee) 
         InvalidInputError: they differ.
     """
     known = strategy.public.name if is_measured(strategy) else ""
-    if known != guarantee.known:
+    if known != guarantee.public_answers:
         raise InvalidInputError(
             f"the strategy is for the known answers {known!r}, the guarantee for"
-            f" {guarantee.known!r}; give the workload and the guarantee the same known answers"
+            f" {guarantee.public_answers!r}; give the workload and the guarantee the same known"
+            " answers"
         )
 
 

@@ -70,11 +70,13 @@ class PureDP(_DP):
         epsilon: privacy parameter, positive and finite.
         neighbours: neighbouring relation, add-remove by default.
         known: public answers that neighbours have in common (`OneRecord`).
+        published: public answers beside what it is about (`OneRecord`).
     """
 
     epsilon: float
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
+    published: str = ""
     delta: ClassVar[float] = 0.0
     words: ClassVar[str] = (
         "No event becomes more than e^{epsilon} times as likely when {about}, whatever the data."
@@ -90,12 +92,14 @@ class ApproxDP(_DP):
         delta: additive slack, in (0, 1).
         neighbours: neighbouring relation, add-remove by default.
         known: public answers that neighbours have in common (`OneRecord`).
+        published: public answers beside what it is about (`OneRecord`).
     """
 
     epsilon: float
     delta: float
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
+    published: str = ""
     words: ClassVar[str] = (
         "No event's probability exceeds e^{epsilon} times what it was, plus {delta}, when {about}, "
         "whatever the data."
@@ -177,7 +181,7 @@ PMLGuarantee = PML | ApproxPML | EnvelopePML
 Guarantee = PureDP | ApproxDP | PMLGuarantee | CurrencyGuarantee
 
 KINDS: Any = (PureDP, ApproxDP, PML, ApproxPML, EnvelopePML, ZCDP, GaussianDP, RenyiDP)
-BESIDE = {"kind", "neighbours", "failure", "known", "sample"}
+BESIDE = {"kind", "neighbours", "failure", "known", "published", "sample"}
 """Keys of a guarantee that are none of its numbers."""
 
 
@@ -207,8 +211,8 @@ def from_json(numbers: Any) -> Guarantee:
                     raise InvalidInputError(f"{key} of a guarantee must be a number, got {value!r}")
         if several and "sample" in given:
             values["alpha"] = _sampled(given["alpha"], given["sample"])
-        if "known" in values:
-            values["known"] = str(values["known"])
+        for name in {"known", "published"} & values.keys():
+            values[name] = str(values[name])
         guarantee: Guarantee = kind(**values)
         if guarantee.to_json() == given:
             return guarantee

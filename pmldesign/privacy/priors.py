@@ -69,6 +69,7 @@ class OnPriors(Promise):
 
     neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
     known: ClassVar[str] = ""
+    published: ClassVar[str] = ""
     kind: ClassVar[str] = "pml"
 
     def __post_init__(self) -> None:

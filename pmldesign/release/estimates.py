@@ -162,7 +162,8 @@ def rounded_answers(
         cells: the estimate of x, shape (n,).
         decimals: digits after the point.
         public: sums of cells that are not to be rounded away. Whole queries that they answer are
-            then exact, and cells move by a unit instead of half a unit.
+            then exact, and cells move by a unit instead of half a unit. Beside several tables,
+            whose sums rounded cells may not have, every answer is rounded by itself.
         like: queries for which the cells are rounded; None for these.
     """
     factor, half = 10.0**decimals, 0.5 / 10.0**decimals
@@ -171,7 +172,10 @@ def rounded_answers(
     matrix = _written(workload)
     coefficients = _largest_whole(workload, matrix)
     if whole is None or coefficients is None:
-        return np.rint(workload.matvec(cells) * factor) / factor, np.full(workload.shape[0], half)
+        moved = np.full(workload.shape[0], half)
+        if public is not None and matrix is not None and not public.partition:
+            moved[public.answers(matrix)] = 0.0
+        return np.rint(workload.matvec(cells) * factor) / factor, moved
     sums = np.rint(workload.matvec(whole)) / factor
     regions, others = regions_of(workload, public), regions_of(rounded_for, public)
     if regions is not None and others is not None and regions.tree.same(others.tree):
@@ -191,7 +195,8 @@ def rounded_answers(
 def _rounded_cells(workload: Workload, units: Array, public: PublicCounts | None) -> Array | None:
     """Whole numbers close to cells, whose sums are the answers; None where these are not whole."""
     regions = regions_of(workload, public)
-    if _largest_whole(workload, _written(workload)) is None:
+    together = public is None or public.partition
+    if not together or _largest_whole(workload, _written(workload)) is None:
         return None
     if regions is not None:
         return rounded_regions(regions, units, public)

@@ -131,6 +131,8 @@ def not_private(content: dict[str, Any]) -> dict[str, Any]:
 def promise_of(guarantee: Guarantee, cells: int, rows: PersonRows | None) -> dict[str, Any]:
     """The guarantee in numbers and words, which say what a record is where a person has several."""
     numbers = {key: getattr(guarantee, key) for key in guarantee.__dataclass_fields__}
+    if not guarantee.published:
+        numbers.pop("published", None)
     if "sample" in guarantee.to_json():
         numbers["sample"] = guarantee.to_json()["sample"]
     words = guarantee.describe(cells) + ("" if rows is None else rows.sentence)

@@ -113,6 +113,8 @@ def regions_of(workload: Workload, public: PublicCounts | None) -> RegionsWorklo
 
 def public_tops(tree: Tree, public: PublicCounts) -> Flags | None:
     """The places whose sums are public, shape (P,); None where groups are no places."""
+    if not public.partition:
+        return None
     groups = public.in_cells(np.arange(float(len(public.groups))), tree.cells).astype(np.intp)
     return tops_of(tree, Public("groups", groups=groups))
 

@@ -39,6 +39,7 @@ from pmldesign.strategies.whole.tables import TableCounts
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -117,14 +118,14 @@ class Prepared:
 
     def public_counts(self, counts: Integers | TableCounts) -> PublicCounts | None:
         """The numbers of records in the data that are public."""
-        groups = self.noise.public_groups
+        public = self.noise.mechanism.workload.public
         if isinstance(counts, TableCounts):
-            parts = PublicCounts(groups, (counts.total,)) if groups else None
+            parts = PublicCounts(public.members, (counts.total,)) if public else None
         else:
-            parts = counted(groups, counts)
+            parts = counted(public, counts)
         if parts is None:
             return None
-        return PublicCounts(groups, tuple(count // self.denominator for count in parts.counts))
+        return replace(parts, counts=tuple(n // self.denominator for n in parts.counts))
 
 
 def prepare(
@@ -149,9 +150,10 @@ def prepare(
                 f"{mechanism.workload.shape[1]}; write the workload with names of attributes"
             )
         require_whole_groups(form, mechanism.workload)
-        require_whole_cells(form, integers=integers)
         mechanism = for_people(mechanism, form)
     noise = exact_noise(mechanism, denominator=1 if form is None else form.denominator)
+    if integers:
+        require_whole_cells(form, mechanism.workload.public)
     whole = nonnegative or integers or bool(quantiles)
     tables = bool(noise.lattice.subsets)
     require_histogram(mechanism.workload.whole, whole=whole, tables=tables)
@@ -213,13 +215,18 @@ def published(
     return table
 
 
-def require_whole_cells(schema: Schema, *, integers: bool) -> None:
-    """Refuse whole cells where numbers are spread over cells.
+def require_whole_cells(schema: Schema | None, public: Public) -> None:
+    """Refuse whole cells where numbers are spread over cells, or have to add up to several tables.
 
     Raises:
-        InvalidInputError: they are asked for.
+        InvalidInputError: either.
     """
-    if integers and schema.denominator > 1:
+    if public.several:
+        raise InvalidInputError(
+            f"whole cells beside several known tables, {public.name!r}, need not add up to all of"
+            " them; leave integers out"
+        )
+    if schema is not None and schema.denominator > 1:
         raise InvalidInputError(
             "whole cells are counts, and numbers are spread over cells; leave integers out"
         )
@@ -283,13 +290,19 @@ def require_whole_groups(schema: Schema, queries: Workload) -> None:
         InvalidInputError: they are not about whole records.
     """
     numbers = [(i, a) for i, a in enumerate(schema.attributes) if isinstance(a, Number)]
-    if not numbers or queries.public.groups is None:
+    public = queries.public
+    for table in public.tables if public.several else ():
+        kept = [size if i in table else 1 for i, size in enumerate(schema.sizes)]
+        groups = np.broadcast_to(np.arange(math.prod(kept)).reshape(kept), schema.sizes)
+        for i, attribute in numbers:
+            attribute.require_whole(np.moveaxis(groups, i, 0), public.name)
+    if not numbers or public.groups is None:
         return
     every = np.full(math.prod(schema.sizes), -1)  # what cannot be is in no group
-    every[slice(None) if schema.possible is None else schema.possible] = queries.public.groups
+    every[slice(None) if schema.possible is None else schema.possible] = public.groups
     groups = every.reshape(schema.sizes)
     for i, attribute in numbers:
-        attribute.require_whole(np.moveaxis(groups, i, 0), queries.public.name)
+        attribute.require_whole(np.moveaxis(groups, i, 0), public.name)
 
 
 def number_of(counts: Integers | TableCounts) -> int:

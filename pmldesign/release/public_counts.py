@@ -4,9 +4,10 @@ Under replace that is N, the number of all records; beside known answers (`workl
 the number N_g of records in each group of cells that they count alike, and with these the known
 answers themselves. With n_g cells in group g
 
-    x = sum_g N_g / n_g 1_g + P x,
+    x = sum_g c_g N_g / n_g 1_g + P x,
 
-and what is measured with noise is of P x alone.
+and what is measured with noise is of P x alone. Groups of a partition have c_g = 1; several public
+tables have the cells of each as groups, and those of what they have in common with other c_g.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
+
+FITTING_ROUNDS = 1000
+"""Of iterative proportional fitting, at most."""
+FITTED = 1e-9
+"""Records by which fitted sums may be off."""
+LEAST_CELL = 1e-6
+"""Records in a cell before it is fitted to several tables."""
+SAME = 1e-12
+"""Differences of coefficients, relative to the largest, that are rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,40 +40,59 @@ class PublicCounts:
     """Groups of cells with public numbers of records.
 
     Attributes:
-        groups: the cells of each group; together all cells, each once.
+        groups: the cells of each group; together all cells, each once for every public table.
         counts: N_g, shape (groups,).
+        shares: c_g, shape (groups,); none for those of a partition.
     """
 
     groups: tuple[Indices | slice, ...]
     counts: tuple[int, ...]
+    shares: tuple[int, ...] = ()
+
+    @property
+    def partition(self) -> bool:
+        """Whether every cell is in one group."""
+        return not self.shares
 
     @property
     def total(self) -> int:
         """N."""
-        return sum(self.counts)
+        return sum(map(math.prod, zip(self.counts, self._shares, strict=True)))
+
+    @property
+    def _shares(self) -> tuple[int, ...]:
+        return self.shares or (1,) * len(self.groups)
 
     def spread_out(self, cells: int) -> tuple[Integers, int]:
-        """D sum_g N_g / n_g 1_g in whole numbers, shape (cells,), and D."""
+        """D sum_g c_g N_g / n_g 1_g in whole numbers, shape (cells,), and D."""
         sizes = [len(range(cells)[g]) if isinstance(g, slice) else len(g) for g in self.groups]
         common = math.lcm(*sizes)
-        shares = np.empty(cells, dtype=object)
-        for group, count, size in zip(self.groups, self.counts, sizes, strict=True):
-            shares[group] = count * (common // size)
-        return shares, common
+        sums = np.zeros(cells, dtype=object)
+        for group, n, size, c in zip(self.groups, self.counts, sizes, self._shares, strict=True):
+            sums[group] += c * n * (common // size)
+        return sums, common
 
     def completed(self, cells: Array) -> Array:
         """Cells with these sums, for an estimate of P x."""
         whole = np.array(cells, dtype=np.float64)
-        for group, count in zip(self.groups, self.counts, strict=True):
-            whole[group] += (count - whole[group].sum()) / whole[group].size
+        for group, count, c in zip(self.groups, self.counts, self._shares, strict=True):
+            whole[group] += c * (count - cells[group].sum()) / cells[group].size
         return whole
 
     def scaled(self, cells: Array) -> Array:
-        """Cells of at least 0 with these sums, in proportion to the given ones."""
+        """Cells of at least 0 with these sums, in proportion to the given ones.
+
+        Several tables take their turns (iterative proportional fitting).
+        """
         whole = np.array(cells, dtype=np.float64)
-        for group, count in zip(self.groups, self.counts, strict=True):
-            mass = float(whole[group].sum())
-            whole[group] = whole[group] * (count / mass) if mass > 0 else count / whole[group].size
+        if not self.partition:
+            whole += LEAST_CELL  # a table without a cell of some sum would have none
+        for _ in range(1 if self.partition else FITTING_ROUNDS):
+            for group, count in zip(self.groups, self.counts, strict=True):
+                mass, size = float(whole[group].sum()), whole[group].size
+                whole[group] = whole[group] * (count / mass) if mass > 0 else count / size
+            if np.abs(self.excess(whole)).max() <= FITTED:
+                break
         return whole
 
     def excess(self, cells: Array) -> Array:
@@ -73,23 +103,26 @@ class PublicCounts:
         return np.array(sums)
 
     def in_cells(self, values: Array, cells: int) -> Array:
-        """The value of each group in all of its cells, shape (cells,)."""
-        spread = np.empty(cells)
+        """The value of each group in all of its cells, added up, shape (cells,)."""
+        spread = np.zeros(cells)
         for group, value in zip(self.groups, values, strict=True):
-            spread[group] = value
+            spread[group] += value
         return spread
 
     def answers(self, matrix: Array) -> NDArray[np.bool_]:
-        """Which rows have a single coefficient in each group, shape (m,): these are public."""
-        same = np.ones(len(matrix), dtype=bool)
-        for group in self.groups:
-            block = matrix[:, group]
-            same &= (block == block[:, :1]).all(axis=1)
-        return same
+        """Which rows have a single coefficient in each group, shape (m,): these are public.
+
+        Or are sums of such, of several tables.
+        """
+        means = np.zeros_like(matrix, dtype=np.float64)
+        for group, c in zip(self.groups, self._shares, strict=True):
+            means[:, group] += c * matrix[:, group].mean(axis=1, keepdims=True)
+        close = SAME * np.abs(matrix).max(axis=1, initial=0.0, keepdims=True)
+        return np.asarray((np.abs(matrix - means) <= close).all(axis=1))
 
     def largest(self, queries: Workload) -> Array:
         """What every answer is at most, where no coefficient is negative; shape (m,)."""
-        if len(self.groups) == 1 or queries.shape[1] > WRITTEN_CELLS:
+        if len(self.groups) == 1 or queries.shape[1] > WRITTEN_CELLS or not self.partition:
             return queries.row_sizes() * self.total
         matrix = queries.to_dense()
         most = [matrix[:, group].max(axis=1) for group in self.groups]
@@ -108,11 +141,28 @@ class PublicCounts:
         ]
 
 
-def counted(groups: tuple[Indices | slice, ...], counts: Integers) -> PublicCounts | None:
+def groups_of(public: Public) -> tuple[tuple[Indices | slice, ...], tuple[int, ...]]:
+    """The groups of which numbers of records are public, and c_g; both empty for none."""
+    if not public.several:
+        return public.members, ()
+    groups: list[Indices | slice] = []
+    shares: list[int] = []
+    numbers = np.arange(math.prod(public.sizes)).reshape(public.sizes)
+    for attributes, c in public.terms:
+        first = [i in attributes for i in range(len(public.sizes))]
+        order = np.argsort(np.logical_not(first), kind="stable")
+        cells = math.prod(public.sizes[i] for i in attributes)
+        groups += list(numbers.transpose(order).reshape(cells, -1))
+        shares += [c] * cells
+    return tuple(groups), tuple(shares)
+
+
+def counted(public: Public, counts: Integers) -> PublicCounts | None:
     """The public numbers in a histogram; None where nothing is public."""
+    groups, shares = groups_of(public)
     if not groups:
         return None
-    return PublicCounts(groups, tuple(int(counts[group].sum()) for group in groups))
+    return PublicCounts(groups, tuple(int(counts[group].sum()) for group in groups), shares)
 
 
 def _labels(schema: Schema | None, group: Indices) -> dict[str, str]:

@@ -158,7 +158,11 @@ class Strategy(Drawn, Displayed):
         return self._centred[1]
 
     def _beside(self, public: Public) -> Strategy:
-        if public.kind == "table":
+        if public.several and self.cells <= WRITTEN_CELLS:
+            from pmldesign.strategies.beside import BesideTables
+
+            return BesideTables(self, public)
+        if public.kind == "tables":
             raise self._no_form(public)
         matrix = public.centre(self.matrix)
         kept = np.abs(matrix).max(axis=1) > KNOWN_ROWS * np.abs(self.matrix).max(axis=1)

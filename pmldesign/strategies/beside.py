@@ -13,6 +13,10 @@ part of 1 that it misses, e takes the place of v in the estimate, and
     diag(L L^T)_i = norm(a_i R^+)^2
 
 for the queries a_i that R answers.
+
+Beside several public tables any record is replaced by any other, which changes what is public, and
+R P has other distances than R. What is measured is R x + noise, as it is: R has the distances, and
+R P x + noise, which follows from it and from what is public, the least squares.
 """
 
 from __future__ import annotations
@@ -23,10 +27,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
-from pmldesign.strategies.arguments import centring_units, read_only, require_same_cells
-from pmldesign.strategies.base import Strategy
+from pmldesign.privacy.noise import Noise
+from pmldesign.strategies.arguments import (
+    centring_units,
+    nothing_but,
+    read_only,
+    require_same_cells,
+)
+from pmldesign.strategies.base import KNOWN_ROWS, Strategy
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads.public import RECORDS, Public
 from pmldesign_solvers.operators.operator import Array, Indices
 
 if TYPE_CHECKING:
@@ -152,3 +162,51 @@ class BesideStrategy(Strategy):
     @cached_property
     def _complete(self) -> bool:
         return self.whole.tells_total
+
+
+class BesideTables(Strategy):
+    """R for data of which several tables are public.
+
+    Args:
+        whole: R, of few cells.
+        public: the tables.
+
+    Raises:
+        InvalidInputError: R measures nothing but what is public.
+    """
+
+    def __init__(self, whole: Strategy, public: Public) -> None:
+        matrix = public.centre(whole.matrix)
+        kept = np.abs(matrix).max(axis=1) > KNOWN_ROWS * np.abs(whole.matrix).max(axis=1)
+        if not kept.any():
+            raise nothing_but(public, whole.name)
+        moved = np.abs(matrix - whole.matrix).max()  # R = R P has the same R^+
+        same = kept.all() and moved <= KNOWN_ROWS * np.abs(matrix).max()
+        inverse = whole.pseudo_inverse if same else None
+        super().__init__(whole.name, matrix[kept], inverse, public=public)
+        self.whole = whole if kept.all() else Strategy(whole.name, whole.matrix[kept])
+
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """That of R."""
+        self._require_same_answers(neighbours)
+        return self.whole.sensitivity_under(neighbours, norm)
+
+    def sensitivity_for(self, neighbours: Neighbours, noise: Noise) -> float:
+        """That of R."""
+        self._require_same_answers(neighbours)
+        return self.whole.sensitivity_for(neighbours, noise)
+
+    def column_labels(self) -> Indices | None:
+        """Columns are equal where those of R are."""
+        return self.whole.column_labels()
+
+    def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
+        """Those of R."""
+        return self.whole.pair_distances(norm)
+
+    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
+        """By the rows of R in whole numbers."""
+        from pmldesign.strategies.whole.matrices import biased_lattice
+
+        del workload, beside
+        return biased_lattice(self, self.whole.matrix, bits)

@@ -112,11 +112,12 @@ class ProductStrategy(StructuredStrategy):
     @property
     def place(self) -> int:
         """The number of the factor for the open attributes of a table."""
-        return self.public.counted.index(False)
+        counted = self.public.tables[0]
+        return next(i for i in range(len(self.public.sizes)) if i not in counted)
 
     def _beside(self, public: Public) -> Strategy:
         """Beside a table with its open attributes together, and without what the table tells."""
-        if public.kind != "table":
+        if public.kind != "tables" or public.several:
             return super()._beside(public)
         if self.sizes != public.sizes or self.weights is not None or public.open is None:
             raise self._no_form(public)

@@ -105,7 +105,7 @@ RANGES = {
     "order": (1.0, math.inf),
 }
 """Of the numbers, without the ends."""
-BESIDE = {"kind", "failure", "neighbours", "known", "sample"}
+BESIDE = {"kind", "failure", "neighbours", "known", "published", "sample"}
 """Keys of a guarantee that are none of its numbers."""
 
 Numbers = Mapping[str, Any]
@@ -147,7 +147,7 @@ def sentence_of(kind: Kind, numbers: Numbers, cells: int) -> str:
 
 def _in_range(numbers: Numbers, kind: Kind, cells: Any) -> bool:
     pml, known, alpha = kind.kind == "pml", numbers.get("known", ""), numbers.get("alpha")
-    if numbers.keys() - {"known", "sample"} != kind.keys:
+    if numbers.keys() - {"known", "published", "sample"} != kind.keys:
         return False
     for name in kind.numbers:
         low, high = RANGES.get(name, (-math.inf, math.inf))
@@ -157,7 +157,10 @@ def _in_range(numbers: Numbers, kind: Kind, cells: Any) -> bool:
     replaced = numbers.get("neighbours") == "replace"
     if numbers.get("neighbours") not in RELATIONS or (pml and not replaced):
         return False
-    if not isinstance(known, str) or (known and (pml or not replaced)):
+    published = numbers.get("published", "")
+    if not isinstance(known, str) or not isinstance(published, str) or (known and published):
+        return False
+    if (known or published) and (pml or not replaced):
         return False
     if isinstance(alpha, list):
         return len(alpha) == cells and _is_vector(alpha, sampled="sample" in numbers)
@@ -175,7 +178,12 @@ def _is_vector(alpha: list[Any], *, sampled: bool) -> bool:
 
 
 def _of_neighbours(numbers: Numbers) -> str:
-    known = numbers.get("known", "")
+    known, published = numbers.get("known", ""), numbers.get("published", "")
+    if published:
+        return (
+            f"one record is replaced (the answers to {published!r} are public: this is about all "
+            "that is published beside them, and what they tell about a record is not protected)"
+        )
     if not known:
         return RELATIONS[numbers["neighbours"]]
     return (

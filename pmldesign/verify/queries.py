@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,10 +85,16 @@ class Queries:
         factors = [factor for table in self.tables for factor in table.factors.values()]
         return bool(self.tables) and all(factor is None for factor in factors)
 
-    def is_table_of(self, counted: Sequence[int]) -> bool:
-        """Whether it is the table of counts of some attributes, with tables that it tells."""
-        sets = [set(table.factors) for table in self.tables]
-        return self.plain and set(counted) in sets and all(s <= set(counted) for s in sets)
+    def are_tables_of(self, counted: Sequence[Collection[int]]) -> bool:
+        """Whether it is the tables of counts of these attributes, with others that they tell.
+
+        Attributes with one value do not count.
+        """
+        alone = {i for i, size in enumerate(self.sizes) if size == 1}
+        sets = [alone | set(table.factors) for table in self.tables]
+        given = [alone.union(members) for members in counted]
+        told = all(any(s <= other for other in given) for s in sets)
+        return self.plain and told and all(members in sets for members in given)
 
     def factors(self) -> list[Any] | None:
         """The factors of a single product; None for any other workload."""

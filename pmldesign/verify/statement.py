@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+
 from pmldesign.verify.digest import KEY
 from pmldesign.verify.forms.form import COUNTS, WEIGHTS, Domain, Form, kind, kinds
 from pmldesign.verify.forms.persons import Persons
@@ -140,7 +142,10 @@ def _check_arrays(form: Form, header: Header, arrays: Arrays, checks: Checks) ->
         faults.append(("are about", {f"{n} cells"} if header.get("cells", n) != n else set()))
     _state("arrays", f"those of {form.about}", faults, checks)
     known, beside = header.get("known"), bool(names & {"groups", "counted"})
-    promised = header.get("guarantee_numbers", {"known": known}).get("known")
+    promised, key = header.get("guarantee_numbers", {"known": known}), "known"
+    if "guarantee_numbers" in header and arrays.get("counted", np.zeros(1)).ndim == 2:
+        key = "published"
+    promised = promised.get(key)
     right = (known is not None) == beside and promised == known
     right = right and (known is None or header["neighbours"] == "replace")
     if beside or not right:

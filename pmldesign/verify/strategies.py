@@ -67,7 +67,7 @@ def check_content(header: Header, arrays: Arrays, queries: Queries | None, check
     arithmetic = None if queries is None else form.check(claims, checks)
     if arithmetic is not None:
         return arithmetic
-    if beside:
+    if beside and "strategy" not in arrays:
         checks.unchecked("form", "beside a public table, for queries of this form")
         return "none"
     strategy = dense_of(form, claims, checks)
@@ -78,17 +78,19 @@ def check_content(header: Header, arrays: Arrays, queries: Queries | None, check
 
 
 def _check_table(header: Header, arrays: Arrays, queries: Queries | None, checks: Checks) -> None:
-    """Whether the table that a strategy is beside is what is known."""
-    checks.state("neighbours", header["neighbours"] == "replace", "within groups of the table")
+    """Whether the tables that a strategy is beside are what is known."""
+    checks.state("neighbours", header["neighbours"] == "replace", "beside public tables")
     if queries is None:
         return
     counted, sizes = arrays["counted"], [int(size) for size in arrays["sizes"]]
-    known, public = queries.known, np.flatnonzero(counted).tolist()
+    known, rows = queries.known, np.atleast_2d(counted)
     if known is None:
         checks.unchecked("known", "the known answers have no name that tells them")
         return
-    same = list(known.sizes) == sizes == list(queries.sizes) and known.is_table_of(public)
-    checks.state("known", same and len(counted) == len(sizes), "the table of these attributes")
+    public = [np.flatnonzero(row).tolist() for row in rows]
+    own = sizes if "strategy" in arrays else list(queries.sizes)
+    same = list(known.sizes) == sizes == own and known.are_tables_of(public)
+    checks.state("known", same and rows.shape[1] == len(sizes), "the tables of these attributes")
 
 
 def check_digest(header: Header, arrays: Arrays, checks: Checks) -> None:

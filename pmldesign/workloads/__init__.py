@@ -27,7 +27,7 @@ from pmldesign_solvers import face
 __getattr__ = face(
     __name__,
     {
-        "known": "as_public table_of",
+        "known": "as_public tables_of",
         "named.census": "GROUP_STARTS census_p12",
         "named.queries": "all_marginals",
         "named.table": "NAMES",

@@ -1,14 +1,14 @@
 r"""A P: queries on what differs between the cells of a group, all else being public (`public`).
 
-Beside a table the queries are a product of which the open attributes stand together,
+Beside one table the queries are a product of which the open attributes stand together,
 
     A (e_a x e_i - e_a x e_j) = A_C e_a x A_O (e_i - e_j),      A P = A_C x A_O P_O,
     P_O = I - 1 1^T / n_O,
 
-or marginals: one of S within C is known, and of any other one A_S P is what is left, every column
-of which has the squared norm c_S^2 (1 - 1/n), n the number of combinations of values of the open
-attributes in S. Beside groups they are written out, but for tables at regions that nest, of which
-the groups are places.
+or marginals, as beside several tables: one of S within a known table is known, and of any other
+one A_S P is what is left, every column of which has the squared norm c_S^2 (1 - k/m), k of the m
+numbers of the table being known. Beside groups they are written out, but for tables at regions that
+nest, of which the groups are places; so are other queries on few cells beside several tables.
 """
 
 from __future__ import annotations
@@ -46,19 +46,21 @@ class BesideWorkload(Workload):
         whole: A as it was given.
         inner: A, but for constants within groups that P takes away: they would leave their rounding
             behind.
-        factors: beside a table, A_C and A_O P_O of a product.
+        factors: beside one table, A_C and A_O P_O of a product.
 
     Raises:
-        InvalidInputError: too many cells for groups; beside a table, neither a product whose open
-            attributes stand together and have few cells, nor marginals, or what the table answers.
+        InvalidInputError: too many cells for groups; beside tables, neither a product whose open
+            attributes stand together and have few cells, nor marginals, or what they answer.
     """
 
     def __init__(self, whole: Workload, public: Public) -> None:
         self._whole, self.public = whole, public
         self.name, self._shape = whole.name, whole.shape
         self._inner, self._product, self._counts = whole, None, None
-        if public.kind == "table":
+        if public.kind == "tables":
             self._product, self._counts = _structure(whole, public)
+            if not (self._product or self._counts):
+                self._inner = _written(whole, public)
         elif public.kind == "groups":
             self._inner = _written(whole, public) if self._within is None else whole
         else:
@@ -78,7 +80,7 @@ class BesideWorkload(Workload):
 
     @property
     def factors(self) -> tuple[Workload, ...]:
-        """A_C and A_O P_O of a product beside a table; otherwise the workload itself."""
+        """A_C and A_O P_O of a product beside one table; otherwise the workload itself."""
         return self._product or (self,)
 
     @cached_property
@@ -136,7 +138,7 @@ class BesideWorkload(Workload):
         return self.inner.row_sizes()
 
     def longest_column(self) -> float:
-        """Largest squared norm of a column, rounded up; beside a table of any number of cells."""
+        """Largest squared norm of a column, rounded up; beside tables of any number of cells."""
         if self._product is not None:
             squares = [float(factor.column_squares().max()) for factor in self._product]
             return math.prod(squares) * (1 + sum(self.shape) * EPS)
@@ -144,8 +146,8 @@ class BesideWorkload(Workload):
             return super().longest_column()
         total = 0.0
         for subset, scale in zip(self._counts.subsets, self._counts.weights.tolist(), strict=True):
-            sizes = [n for i, n in enumerate(self.public.sizes) if i in self._open(subset)]
-            total += scale**2 * (1 - 1 / math.prod(sizes))
+            cells = math.prod(self.public.sizes[i] for i in subset)
+            total += scale**2 * (1 - self.public.dimension(subset) / cells)
         return total * (1 + (len(self._counts.subsets) + 4) * EPS)
 
     def longest_difference(self) -> float:
@@ -157,7 +159,7 @@ class BesideWorkload(Workload):
             ]
             return math.prod(longest) * (1 + 4 * len(longest) * EPS)
         if self._counts is not None:
-            told = [not self._open(subset) for subset in self._counts.subsets]
+            told = [self.public.tells(subset) for subset in self._counts.subsets]
             squares = float((self._counts.weights**2).sum(where=~np.array(told)))
             return 2 * squares * (1 + len(told) * EPS)
         if self._within is not None:
@@ -172,10 +174,6 @@ class BesideWorkload(Workload):
     def _both_sides(self, matrix: Array) -> Array:
         """P X P."""
         return self.public.centre(self.public.centre(matrix).T)
-
-    def _open(self, subset: tuple[int, ...]) -> set[int]:
-        """The open attributes of a set."""
-        return {i for i in subset if not self.public.counted[i]}
 
 
 def _written(workload: Workload, public: Public) -> Workload:
@@ -193,28 +191,32 @@ def _written(workload: Workload, public: Public) -> Workload:
 def _structure(
     workload: Workload, public: Public
 ) -> tuple[tuple[Workload, ...] | None, MarginalsWorkload | None]:
-    """The factors of a product beside a table, or its marginals."""
+    """The factors of a product beside one table, or its marginals; neither: to be written out."""
     products = products_over(workload, public.sizes) or []
     counts = counts_asked(workload)
     few = public.open and math.prod(public.sizes[public.open]) <= WRITTEN_CELLS
     if len(products) == 1 and public.open and few:
         return _product(workload, products[0], public.open, public), None
     if counts is not None and counts.sizes == public.sizes:
-        told = public.attributes or frozenset()
-        if all(map(told.issuperset, counts.subsets)):
+        if all(map(public.tells, counts.subsets)):
             raise _all_known(workload, public)
         return None, counts
-    if len(products) == 1:
+    if public.several and workload.shape[1] <= WRITTEN_CELLS:
+        return None, None
+    if len(products) == 1 and not public.several:
         raise InvalidInputError(
             f"beside the known answers {public.name!r} the attributes of {workload.name!r} that"
             f" they leave open have to stand together and to have at most {WRITTEN_CELLS} cells;"
             " put those that are known first or last, or ask for less"
         )
     sizes = " x ".join(map(str, public.sizes))
+    what, product = "a table", "one product over the same attributes or "
+    if public.several:
+        what, product = "tables", ""
     raise InvalidInputError(
-        f"beside the known answers {public.name!r}, a table of {sizes} cells, the workload has to"
-        " be one product over the same attributes or any tables of their counts, got"
-        f" {workload.name!r}; with at most {WRITTEN_CELLS} cells it may be any"
+        f"beside the known answers {public.name!r}, {what} of {sizes} cells, the workload has to"
+        f" be {product}any tables of their counts, got {workload.name!r}; with at most"
+        f" {WRITTEN_CELLS} cells it may be any"
     )
 
 

@@ -35,9 +35,11 @@ def as_public(known: Any, cells: int) -> Public:
     else:
         queries = as_workload(known)
         total, own = _tells_total(queries), queries.shape[1]
-        if own > WRITTEN_CELLS and not total and queries.public_groups() is None:
-            return table_of(queries)
-        public = public if total else groups_of(queries)
+        tables = None if total else tables_of(queries)
+        if tables and (tables.several or own > WRITTEN_CELLS):
+            public = tables
+        elif not total:
+            public = groups_of(queries)
     own = own if public.groups is None else len(public.groups)
     if own != cells:
         raise InvalidInputError(
@@ -51,12 +53,16 @@ def groups_of(queries: Workload) -> Public:
     """The groups of cells that public answers tell apart; the number of records for one group.
 
     Raises:
-        InvalidInputError: they do not tell how many records there are in each group, or tell cells
-            apart so far that nothing is left to protect. (If the distinct columns of K are not
-            linearly independent, as of two margins of a table, databases with the same answers may
-            differ by no single record of a group, and there is no such relation.)
+        InvalidInputError: too many cells, or they do not tell how many records there are in each
+            group, or tell cells apart so far that nothing is left to protect.
     """
     name, n = queries.name, queries.shape[1]
+    if n > WRITTEN_CELLS and queries.public_groups() is None:
+        raise InvalidInputError(
+            f"known answers on more than {WRITTEN_CELLS} cells are the total, counts of places"
+            " without other attributes, or tables: products of histograms and totals, such as"
+            f" 'histogram:50*total:100'; got {name!r}"
+        )
     groups, told = queries.public_groups() or _groups_of_columns(queries)
     count = int(groups.max()) + 1
     if count == n > 1:
@@ -65,8 +71,8 @@ def groups_of(queries: Workload) -> Public:
         raise InvalidInputError(
             f"the answers to {name!r} do not tell how many records there are in each of the"
             f" {count} groups of cells that they count alike, so that no replaced"
-            " record accounts for what they leave open; give a partition of the cells, such as"
-            " 'total' or one table (the table of several attributes, not several tables)"
+            " record accounts for what they leave open; give tables of counts over the same"
+            " attributes, or a partition of the cells, such as 'total'"
         )
     return Public("groups", name, groups=groups) if count > 1 else RECORDS
 
@@ -79,28 +85,25 @@ def _groups_of_columns(queries: Workload) -> tuple[Indices, bool]:
     return groups.ravel().astype(np.intp), rank == columns.shape[1]
 
 
-def table_of(queries: Workload) -> Public:
-    """The table that public answers on many cells are; others beside it follow from it.
+def tables_of(queries: Workload) -> Public | None:
+    """The tables that public answers are, without those that follow from others; None if none are.
 
     Raises:
-        InvalidInputError: they are no table of some of the attributes with tables that it tells,
-            or one of all attributes.
+        InvalidInputError: one of all attributes.
     """
-    tables = tables_asked(queries) or []
-    subsets = [set(subset) for table in tables for subset in table.subsets]
-    largest = max(subsets, key=len, default=set())
-    if not tables or not all(subset <= largest for subset in subsets):
-        raise InvalidInputError(
-            f"known answers on more than {WRITTEN_CELLS} cells are the total, counts of places"
-            " without other attributes, or one table, alone or with tables that follow from it: a"
-            f" product of histograms and totals, such as 'histogram:50*total:100'; got"
-            f" {queries.name!r}"
-        )
-    sizes = tables[0].sizes
-    counted = tuple(i in largest or size == 1 for i, size in enumerate(sizes))
-    if all(counted):
+    if queries.public_groups() is not None:
+        return None
+    asked = tables_asked(queries) or []
+    sizes = asked[0].sizes if asked else ()
+    alone = frozenset(i for i, size in enumerate(sizes) if size == 1)
+    subsets = {alone.union(subset) for table in asked for subset in table.subsets}
+    if subsets <= {alone}:
+        return None
+    largest = (S for S in subsets if not any(other > S for other in subsets))
+    tables = tuple(sorted(largest, key=sorted))
+    if len(tables[0]) == len(sizes):
         raise _nothing_left(queries.name)
-    return Public("table", queries.name, sizes=sizes, counted=counted)
+    return Public("tables", queries.name, sizes=sizes, tables=tables)
 
 
 def _nothing_left(name: str) -> InvalidInputError:

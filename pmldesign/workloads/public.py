@@ -10,14 +10,27 @@ and the first part is public. A workload A counts as A P, and every strategy R a
 same distances, as R (e_i - e_j) = R P (e_i - e_j); a query within K is a zero row of A P.
 
     records     one group: the number of records, public under the replace relation
-    table       a table that counts some attributes C of a product of any number of cells: a group
-                for each combination of their values, the open attributes all others
+    tables      tables that count some attributes of a product of any number of cells
     groups      any partition of few cells
+
+Beside one table, of the attributes C, there is a group for each combination of their values, and
+the open attributes are all others. Several tables S_1, S_2, ... do not tell the groups of their
+attributes, and hardly any replaced record leaves all of them as they are. Neighbours then replace
+any record by any other, and what is promised is about the measurements R x + noise alone: the known
+answers are published beside them, and least squares with both answers x - P x exactly,
+
+    x - P x = sum_Q c_Q (the mean of x over all attributes but Q),     A = A P + A (1 - P),
+
+Q over the S_k and all that several have in common, c_Q so that sum_{Q over T} c_Q is 1 for each T
+within an S_k. One table, and the number of records (no attribute), are the same with one Q.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -25,6 +38,9 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators.dense import without_offsets
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
+
+ROUNDING = 1e-12
+"""A row of A P below this part of its row of A is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,52 +51,74 @@ class Public:
         kind: which of the forms above.
         name: of the queries that tell it; "" for nothing and for the number of records.
         groups: the number of the group of each cell, from 0 without gaps, shape (n,).
-        sizes: of a table, number of values of each attribute.
-        counted: whether the table counts an attribute, rather than to sum over it; those with one
-            value count as counted.
+        sizes: of tables, number of values of each attribute.
+        tables: the attributes that each of them counts, none within another one; attributes with
+            one value are in all of them.
     """
 
-    kind: Literal["nothing", "records", "table", "groups"]
+    kind: Literal["nothing", "records", "tables", "groups"]
     name: str = ""
     groups: Indices | None = None
     sizes: tuple[int, ...] = ()
-    counted: tuple[bool, ...] = ()
+    tables: tuple[frozenset[int], ...] = ()
 
     def __bool__(self) -> bool:
         return self.kind != "nothing"
 
     def agrees(self, other: Public) -> bool:
         """Whether both are the same, whatever their names."""
-        same = (self.kind, self.sizes, self.counted) == (other.kind, other.sizes, other.counted)
-        return same and np.array_equal(self.groups, other.groups)  # type: ignore[arg-type]
+        mine, theirs = ((p.kind, p.sizes, frozenset(p.tables)) for p in (self, other))
+        return mine == theirs and np.array_equal(self.groups, other.groups)  # type: ignore[arg-type]
 
     @property
     def members(self) -> tuple[Indices | slice, ...]:
-        """The cells of each group; those of a table are not listed."""
+        """The cells of each group of neighbours; those of a single table are not listed."""
         if self.groups is None:
-            return (slice(None),) if self.kind == "records" else ()
+            return (slice(None),) if self.kind == "records" or self.several else ()
         order = np.argsort(self.groups, kind="stable")
         return tuple(np.split(order, np.cumsum(np.bincount(self.groups))[:-1]))
 
     @property
-    def attributes(self) -> frozenset[int] | None:
-        """Those that are counted, none for the number of records; None where nothing is public."""
-        counted = frozenset(i for i, counts in enumerate(self.counted) if counts)
-        return counted if self.kind in ("records", "table") else None
+    def several(self) -> bool:
+        """Whether it is more tables than one, beside which any record is replaced by any other."""
+        return len(self.tables) > 1
+
+    @property
+    def known_tables(self) -> tuple[frozenset[int], ...] | None:
+        """Attributes that are counted together, none for the number of records; or None."""
+        return (frozenset(),) if self.kind == "records" else self.tables or None
+
+    def tells(self, attributes: Iterable[int]) -> bool:
+        """Whether the table by some attributes follows from a public one."""
+        return any(map(frozenset(attributes).issubset, self.known_tables or ()))
+
+    @cached_property
+    def terms(self) -> tuple[tuple[frozenset[int], int], ...]:
+        """Q and c_Q of x - P x, larger Q first."""
+        return shared_terms(self.known_tables or ())
+
+    def dimension(self, attributes: Collection[int]) -> int:
+        """How many numbers of the table by some attributes public ones tell, counted once."""
+        return sum(c * math.prod(self.sizes[i] for i in Q & set(attributes)) for Q, c in self.terms)
 
     @property
     def open(self) -> slice | None:
-        """The open attributes of a table; None where counted ones are between them."""
-        places = [i for i, counted in enumerate(self.counted) if not counted]
-        together = slice(places[0], places[-1] + 1) if places else slice(0)
-        return together if places and not any(self.counted[together]) else None
+        """The open attributes of one table; None where counted ones are between them."""
+        if self.several or not self.tables:
+            return None
+        places = [i for i in range(len(self.sizes)) if i not in self.tables[0]]
+        together = slice(places[0], places[-1] + 1)
+        return together if len(places) == together.stop - together.start else None
 
     def within(self, x: Array) -> Array:
         """P x, for x of shape (n,) or (n, c)."""
-        if self.kind == "table":
+        if self.kind == "tables":
             tensor = x.reshape(*self.sizes, *x.shape[1:])
-            axes = tuple(i for i, counted in enumerate(self.counted) if not counted)
-            return np.asarray((tensor - tensor.mean(axis=axes, keepdims=True)).reshape(x.shape))
+            left = np.array(tensor, dtype=np.float64)
+            for counted, coefficient in self.terms:
+                axes = tuple(i for i in range(len(self.sizes)) if i not in counted)
+                left -= coefficient * tensor.mean(axis=axes, keepdims=True)
+            return left.reshape(x.shape)
         if self.groups is None:
             return np.asarray(x - x.mean(axis=0)) if self else np.array(x, dtype=np.float64)
         columns = x.reshape(len(x), -1).T
@@ -90,6 +128,10 @@ class Public:
 
     def relative(self, matrix: Array) -> Array:
         """The same on P x, but for constants within groups that would leave rounding behind."""
+        if self.several:
+            moved = np.asarray(self.within(without_offsets(matrix)[0].T).T)
+            moved[np.abs(moved).max(axis=1) <= ROUNDING * np.abs(matrix).max(axis=1)] = 0.0
+            return moved
         if self.groups is None:
             return without_offsets(matrix)[0] if self else matrix
         moved = np.empty_like(matrix)
@@ -102,7 +144,7 @@ class Public:
     def centre(self, matrix: Array) -> Array:
         """X P: every row without its mean in each group."""
         moved = self.relative(matrix)
-        if self.kind == "table":
+        if self.kind == "tables":
             return np.asarray(self.within(moved.T).T)
         centred = np.array(moved)
         for cells in self.members:
@@ -111,6 +153,18 @@ class Public:
 
 
 NOTHING, RECORDS = Public("nothing"), Public("records")
+
+
+def shared_terms(tables: Sequence[frozenset[int]]) -> tuple[tuple[frozenset[int], int], ...]:
+    """Sets Q that some tables have in common, and c_Q with sum_{Q over T} c_Q = 1 for their T."""
+    shared = set(tables)
+    while more := {Q & S for Q in shared for S in tables} - shared:
+        shared |= more
+    terms: dict[frozenset[int], int] = {}
+    for Q in sorted(shared, key=lambda Q: (-len(Q), sorted(Q))):
+        if coefficient := 1 - sum(c for above, c in terms.items() if above > Q):
+            terms[Q] = coefficient
+    return tuple(terms.items())
 
 
 def beside_records(name: str) -> InvalidInputError:

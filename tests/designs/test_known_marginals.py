@@ -30,9 +30,9 @@ def both(sizes, subsets, counted, seed=0):
     weights = 10 ** np.random.default_rng(seed).uniform(-1, 1, len(subsets))
     asked = MarginalsWorkload(sizes, subsets, weights)
     table = MarginalsWorkload(sizes, [sorted(counted)]).to_dense()
-    margins = tuple(i in counted for i in range(len(sizes)))
     written = pml.workload(asked.to_dense()).beside(as_public(table, asked.shape[1]))
-    return asked.beside(Public("table", "table", sizes=sizes, counted=margins)), written, table
+    public = Public("tables", "table", sizes=sizes, tables=(frozenset(counted),))
+    return asked.beside(public), written, table
 
 
 @pytest.mark.sweep
@@ -140,7 +140,7 @@ def test_tables_that_follow_from_the_known_one_change_nothing():
 @pytest.mark.parametrize(
     ("text", "known", "message"),
     [
-        (LARGE, "marginals:85,9,2,10,ways=1", "the total, counts of places"),
+        (LARGE, "prefix:85*total:9*total:2*total:10", "the total, counts of places"),
         (LARGE, "histogram:85*histogram:9*histogram:2*histogram:10", "nothing would be protected"),
         ("marginals:60,50,ways=1", "histogram:60*histogram:50+total:60*total:50", "nothing would"),
         ("histogram:60*total:50+histogram:60*total:50", "histogram:60*total:50", "same attributes"),

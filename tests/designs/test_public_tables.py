@@ -11,7 +11,7 @@ from pmldesign.designs import DesignOptions, solve
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
-from pmldesign.workloads import RECORDS, as_public, table_of
+from pmldesign.workloads import RECORDS, as_public, tables_of
 
 CASES = [
     ("prefix:6*histogram:4", "total:6*histogram:4"),
@@ -26,7 +26,7 @@ def both(text, known):
     """A P as a product, and written out."""
     queries, answers = pml.workload(text), pml.workload(known)
     cells = queries.shape[1]
-    return queries.beside(table_of(answers)), queries.beside(as_public(answers, cells))
+    return queries.beside(tables_of(answers)), queries.beside(as_public(answers, cells))
 
 
 @pytest.mark.sweep
@@ -109,7 +109,7 @@ def test_least_budget_beside_a_table():
     [
         (LARGE, "histogram:40*histogram:60", "nothing would be protected"),
         (LARGE, "prefix:40*histogram:60", "the total, counts of places"),
-        (LARGE, "total:40*histogram:60+histogram:40*total:60", "the total, counts of places"),
+        (LARGE, "total:40*histogram:60+histogram:40*total:60", "any tables of their counts"),
         (TABLE, TABLE, "answer all queries"),
         ("prefix:2400", TABLE, "one product over the same attributes"),
         (f"{LARGE}+histogram:40*total:60", TABLE, "one product over the same attributes"),

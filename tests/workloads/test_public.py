@@ -13,8 +13,8 @@ from pmldesign.strategies import MarginalsStrategy, Strategy, haar_wavelet, prod
 from pmldesign.workloads import NOTHING, RECORDS, Public
 
 SIZES = (2, 3, 2)
-TABLE = Public("table", "t", sizes=SIZES, counted=(True, False, False))
-EVERY_OTHER = Public("table", "o", sizes=SIZES, counted=(False, True, False))
+TABLE = Public("tables", "t", sizes=SIZES, tables=(frozenset({0}),))
+EVERY_OTHER = Public("tables", "o", sizes=SIZES, tables=(frozenset({1}),))
 GROUPS = Public("groups", "g", groups=np.array([0, 1, 0, 2, 2, 0, 1, 0, 2, 2, 3, 1]))
 KINDS = {"records": RECORDS, "table": TABLE, "table apart": EVERY_OTHER, "groups": GROUPS}
 
@@ -24,8 +24,8 @@ def groups_of(public):
     if public.kind == "groups":
         return public.groups.tolist()
     cells = np.ndindex(SIZES)
-    counted = public.counted or (False,) * len(SIZES)
-    return [tuple(v for v, c in zip(cell, counted, strict=True) if c) for cell in cells]
+    counted = public.tables[0] if public.tables else ()
+    return [tuple(v for i, v in enumerate(cell) if i in counted) for cell in cells]
 
 
 def projection(public):
@@ -141,6 +141,6 @@ def test_it_is_the_same_in_another_process():
 def test_a_single_cell_and_attributes_of_one_value():
     one = pml.workload(np.array([[3.0], [0.0]])).beside(RECORDS)
     assert not one.to_dense().any()
-    table = Public("table", "t", sizes=(1, 3), counted=(True, False))
+    table = Public("tables", "t", sizes=(1, 3), tables=(frozenset({0}),))
     asked = pml.workload("histogram:1*prefix:3").beside(table)
     np.testing.assert_allclose(asked.to_dense(), RECORDS.centre(np.tri(3)), atol=1e-12)

@@ -77,6 +77,8 @@ class Said:
         relation = f"{noisy.neighbours.value} neighbours"
         if guarantee.known:
             relation += f" that {guarantee.known!r} counts alike"
+        elif guarantee.published:
+            relation += f" beside {guarantee.published!r}"
         facts = [("privacy", f"{relation}: {currencies(noisy.privacy, guarantee)}")]
         if self.leaked is not None:
             facts.append(("leakage", _in_words(self.leaked)))

@@ -90,6 +90,6 @@ def is_small(workload: Workload) -> bool:
     """Whether so little is asked that cube noise may be the best."""
     m, n = workload.shape
     few = min(m, n) <= MOST_LOOKED_AT and max(m, n) <= WRITTEN_CELLS
-    if workload.public.kind == "table" or not few:
+    if workload.public.kind == "tables" or not few:
         return False
     return 1 <= rank_of(workload.to_dense()) <= MOST_MEASURED

@@ -81,7 +81,7 @@ class _Currency(OneRecord):
         """The numbers that it is made of (`guarantees.from_json`)."""
         numbers = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         numbers = {"kind": self.kind, **numbers, "neighbours": self.neighbours.value}
-        return numbers if self.known else {k: v for k, v in numbers.items() if k != "known"}
+        return {k: v for k, v in numbers.items() if v or k not in ("known", "published")}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -92,11 +92,13 @@ class ZCDP(_Currency):
         rho: positive and finite.
         neighbours: neighbouring relation, add-remove by default.
         known: public answers that neighbours have in common (`OneRecord`).
+        published: public answers beside what it is about (`OneRecord`).
     """
 
     rho: float
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
+    published: str = ""
     unit: ClassVar[str] = "rho"
     kind: ClassVar[str] = "zcdp"
     words: ClassVar[str] = (
@@ -118,11 +120,13 @@ class GaussianDP(_Currency):
         mu: positive and finite.
         neighbours: neighbouring relation, add-remove by default.
         known: public answers that neighbours have in common (`OneRecord`).
+        published: public answers beside what it is about (`OneRecord`).
     """
 
     mu: float
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
+    published: str = ""
     unit: ClassVar[str] = "mu"
     kind: ClassVar[str] = "gaussian-dp"
     words: ClassVar[str] = (
@@ -145,12 +149,14 @@ class RenyiDP(_Currency):
         epsilon: positive and finite.
         neighbours: neighbouring relation, add-remove by default.
         known: public answers that neighbours have in common (`OneRecord`).
+        published: public answers beside what it is about (`OneRecord`).
     """
 
     order: float
     epsilon: float
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
+    published: str = ""
     unit: ClassVar[str] = "epsilon"
     kind: ClassVar[str] = "renyi"
     words: ClassVar[str] = (

@@ -40,6 +40,11 @@ class Promise(ABC):
             """What public answers are called that neighbours have in common; "" for none."""
             ...
 
+        @property
+        def published(self) -> str:
+            """What public answers are called that are told beside what it is about."""
+            ...
+
     kind: ClassVar[str]
     """What files call it."""
     failure: ClassVar[str | None] = None
@@ -58,15 +63,21 @@ class Promise(ABC):
         return self.words.format(**numbers, about=self.about(cells))
 
     @property
+    def public_answers(self) -> str:
+        """What public answers are called beside the number of records; "" for none."""
+        return self.known or self.published
+
+    @property
     def pml(self) -> bool:
         """Whether it is about pointwise maximal leakage."""
         return self.kind == "pml"
 
-    def beside(self, name: str) -> Self:
-        """The guarantee for neighbours that leave public answers as they are.
+    def beside(self, name: str, *, several: bool = False) -> Self:
+        """The guarantee beside public answers, for neighbours that leave them as they are.
 
         Args:
             name: of the answers; "" for the number of records alone.
+            several: whether they are several tables, beside which any record is replaced.
 
         Raises:
             InvalidInputError: PML, beside more than the number of records.
@@ -76,7 +87,8 @@ class Promise(ABC):
                 "known answers beside the number of records are for differential privacy; leave"
                 " alpha out, or known"
             )
-        changes: dict[str, Any] = {"neighbours": Neighbours.REPLACE, "known": name}
+        changes: dict[str, Any] = {"neighbours": Neighbours.REPLACE, "known": "", "published": ""}
+        changes["published" if several else "known"] = name
         return self if self.pml else replace(self, **changes)  # type: ignore[type-var]
 
     def admits(self, noise: Noise) -> bool:
@@ -101,8 +113,8 @@ class Promise(ABC):
             "neighbours": self.neighbours.value,
             "failure": self.failure,
         }
-        if getattr(self, "known", ""):
-            numbers["known"] = self.known
+        beside = {"known": self.known, "published": self.published}
+        numbers |= {key: name for key, name in beside.items() if name}
         if isinstance(alpha, SampledAlpha):
             numbers["sample"] = alpha.to_json()
         return numbers
@@ -115,6 +127,8 @@ class OneRecord(Promise):
         neighbours: how neighbouring data sets differ.
         known: what public answers are called that a replaced record leaves as they are; "" for
             none but the number of records.
+        published: what public answers are called that are published beside; "" for none. They are
+            several tables, and what is promised is about all else that is published.
     """
 
     __slots__ = ()
@@ -122,14 +136,20 @@ class OneRecord(Promise):
     def _check_relation(self) -> None:
         """The relation by its value; InvalidInputError if it goes without known answers."""
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
-        if self.known and self.neighbours is not Neighbours.REPLACE:
+        if self.public_answers and self.neighbours is not Neighbours.REPLACE:
             raise InvalidInputError(
-                f"known answers ({self.known}) stay as they are when a record is replaced, not when"
-                " one is added or removed; take neighbours 'replace'"
+                f"known answers ({self.public_answers}) stay as they are when a record is replaced,"
+                " not when one is added or removed; take neighbours 'replace'"
             )
 
     def about(self, cells: int) -> str:  # noqa: ARG002 - the same question to every guarantee
         """How neighbours differ, in words."""
+        if self.published:
+            return (
+                f"one record is replaced (the answers to {self.published!r} are public: this is"
+                " about all that is published beside them, and what they tell about a record is not"
+                " protected)"
+            )
         if not self.known:
             return _CHANGE[self.neighbours]
         return (
@@ -138,7 +158,6 @@ class OneRecord(Promise):
         )
 
     def __repr__(self) -> str:
-        names = [entry.name for entry in fields(self) if entry.name != "known"]  # type: ignore[arg-type]
-        names += ["known"] if self.known else []
+        names = [entry.name for entry in fields(self) if getattr(self, entry.name) != ""]  # type: ignore[arg-type]
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"{type(self).__name__}({values})"

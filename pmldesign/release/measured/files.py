@@ -37,7 +37,7 @@ from pmldesign.release.measured.several import combined
 from pmldesign.release.noise.law import NoiseLaw
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import Schema, as_schema
-from pmldesign.release.public_counts import PublicCounts
+from pmldesign.release.public_counts import PublicCounts, groups_of
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.verify.digest import KEY, digest_of
@@ -138,7 +138,8 @@ def _measurements(
     public = None
     if strategy.public:
         counts = whole_numbers("records", arrays["records"])
-        public = PublicCounts(strategy.public.members, tuple(counts))
+        groups, shares = groups_of(strategy.public)
+        public = PublicCounts(groups, tuple(counts), shares)
         if len(counts) != len(public.groups) or min(counts) < 0:
             raise ValueError("its numbers of records are none")
     noise = NoiseLaw(Noise(law), scale, units, bool(header["own_grid"]))

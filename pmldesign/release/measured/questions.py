@@ -64,8 +64,8 @@ class Question:
         """The table, and quantiles; arguments and errors as `Measurements.ask`."""
         measured, queries = self.measured, self.queries
         require_histogram(queries, whole=any(steps) or bool(quantiles))
-        if self.schema is not None:
-            require_whole_cells(self.schema, integers=steps[1])
+        if steps[1]:
+            require_whole_cells(self.schema, measured.strategy.public)
         noise = measured.noise_of(queries)
         wanted = []
         if quantiles:

@@ -104,6 +104,7 @@ def _require_same_people(first: Measurements, other: Measurements) -> None:
         ("neighbours", ("guarantee", "neighbours")),
         ("rows of each person", ("guarantee", "participation")),
         ("known answers", ("guarantee", "known")),
+        ("known tables", ("guarantee", "published")),
     ):
         if _at(one, place) != _at(two, place):
             raise InvalidInputError(
@@ -150,7 +151,7 @@ def _together(manifests: Sequence[Mapping[str, Any]]) -> Guarantee:
         found = ApproxDP(float(at_least(curve.epsilon(delta))), delta, relation)
     else:
         found = PureDP(float(at_least(curve.ratio)), relation)
-    return replace(found, known=promise["known"]) if promise.get("known") else found
+    return replace(found, **{key: promise.get(key, "") for key in ("known", "published")})
 
 
 def _curve(manifest: Mapping[str, Any]) -> PrivacyCurve:

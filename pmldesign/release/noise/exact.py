@@ -56,7 +56,7 @@ from pmldesign.strategies.whole.integers import Integers
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.strategies.whole.tables import TableCounts, table_of_ones
 from pmldesign.workloads.base import WRITTEN_CELLS
-from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.operators.operator import Array
 
 SMOOTHING = 4.0
 """r^2 of the discrete Gaussian that rounds the continuous one."""
@@ -130,11 +130,6 @@ class ExactNoise:
         return self.scale * float(self.lattice.units.max())
 
     @property
-    def public_groups(self) -> tuple[Indices | slice, ...]:
-        """Groups of cells with public numbers of records."""
-        return self.mechanism.workload.public.members
-
-    @property
     def factorization(self) -> Factorization:
         """The lattice strategy on the workload."""
         mechanism = self.mechanism
@@ -170,7 +165,7 @@ class ExactNoise:
             assert lattice.of_tables is not None
             tables = [table_of_ones(lattice.sizes, subset) for subset in lattice.subsets]
             return lattice.of_tables(tables).astype(object) * counts.total, cells
-        public = counted(self.public_groups, counts)
+        public = counted(self.mechanism.workload.public, counts)
         assert public is not None
         if len(public.groups) == 1:
             ones = np.ones(cells, dtype=np.int64)
@@ -192,11 +187,12 @@ def exact_noise(mechanism: Mechanism, *, denominator: int = 1) -> ExactNoise:
     if mechanism.calibration is None or mechanism.scale == 0:
         raise InvalidInputError("a release needs a guarantee that asks for noise; give epsilon")
     guarantee = mechanism.calibration.guarantee
-    if mechanism.workload.public.kind == "table":
+    public, cells = mechanism.workload.public, mechanism.workload.shape[1]
+    if public.kind == "tables" and cells > WRITTEN_CELLS:
         raise InvalidInputError(
-            f"releases beside the known answers {guarantee.known!r} are for at most"
-            f" {WRITTEN_CELLS} cells, here are {mechanism.workload.shape[1]}; take the known"
-            " answers 'total', or fewer cells"
+            f"releases beside the known answers {public.name!r} are for at most"
+            f" {WRITTEN_CELLS} cells, here are {cells}; take the known answers 'total', or fewer"
+            " cells"
         )
     if denominator != 1:
         require_cells(guarantee)

@@ -17,8 +17,9 @@ by S is put together from the residuals within S: the sum and the contrasts alon
 
 and its cells have the variance c_S^2 / m_S^2 sum_{T in S} d_T / theta_T. None of this mentions n.
 
-Beside a table of the attributes C the residuals of T within C are known and not measured. The
-others measure what two records with the same values of C differ by: with O the open attributes,
+Beside public tables the residuals of T within one of them are known and not measured. Beside a
+single one, of the attributes C, the others measure what two records with the same values of C
+differ by: with O the open attributes,
 
     norm(R (e_x - e_y))^2 = 2 sum_{T in O} theta'_T (d_T - n_O (P_T)_xy),
     theta'_T = sum over the T' that have T in O of theta_T' d_(T' in C),
@@ -68,9 +69,6 @@ from pmldesign_solvers.structure.subsets import residual_spaces
 if TYPE_CHECKING:
     from pmldesign.strategies.whole.lattice import Lattice
 
-Told = frozenset[int] | None
-"""The attributes of what is public; None where nothing is."""
-
 
 class MarginalsStrategy(CountsStrategy):
     """Measures the residuals of some sets of attributes, each with a precision of its own.
@@ -81,7 +79,7 @@ class MarginalsStrategy(CountsStrategy):
         residuals: the sets T, in any order; () is the total. An attribute with one value has no
             residual.
         precisions: theta_T > 0 for each of them; n theta_T are eigenvalues of R^T R.
-        public: the number of records or a table, which tells none of the residuals.
+        public: the number of records or tables, which tell none of the residuals.
 
     Raises:
         InvalidInputError: sizes, sets or precisions that are none, or a set without a residual.
@@ -119,13 +117,12 @@ class MarginalsStrategy(CountsStrategy):
         return read_only(self.matrix.T / squares), self.shape[0]
 
     def _beside(self, public: Public) -> Strategy:
-        """Without the residuals that the number of records or a table tells."""
-        known = public.attributes
-        if known is None:
+        """Without the residuals that the number of records or tables tell."""
+        if public.known_tables is None:
             return super()._beside(public)
         if public.sizes and public.sizes != self.sizes:
             raise self._no_form(public)
-        kept = [not known.issuperset(residual) for residual in self.residuals]
+        kept = [not public.tells(residual) for residual in self.residuals]
         if not any(kept):
             raise nothing_but(public, self.name)
         residuals = [*compress(self.residuals, kept)]
@@ -141,7 +138,7 @@ class MarginalsStrategy(CountsStrategy):
         )
 
     def _matrix_tells(self, norm: Norm) -> bool:
-        return norm == "l1" and self.few and not self.public.name
+        return norm == "l1" and self.few and (not self.public.name or self.public.several)
 
     def _longest(self, norm: Norm) -> float:
         return self._distances.longest(norm)
@@ -172,9 +169,10 @@ class MarginalsStrategy(CountsStrategy):
     @cached_property
     def _within(self) -> MarginalDistances:
         """Those of the open attributes alone, for the precisions theta' of `OpenParts`."""
-        if not self.public.name:
+        if not self.public.name or self.public.several:
             return self._distances
-        parts = OpenParts(self.sizes, self.residuals, self.public.attributes or frozenset())
+        (counted,) = self.public.tables
+        parts = OpenParts(self.sizes, self.residuals, counted)
         return MarginalDistances(self.sizes, parts.sets, parts.totals(self.precisions))
 
     @cached_property
@@ -230,7 +228,9 @@ class MarginalsStrategy(CountsStrategy):
         values, counts = self._marginal_variances(marginals, public)
         return power_mean(values, power, counts)
 
-    def _marginal_variances(self, workload: MarginalsWorkload, public: Told) -> tuple[Array, Array]:
+    def _marginal_variances(
+        self, workload: MarginalsWorkload, public: Public
+    ) -> tuple[Array, Array]:
         """The variance of the answers of each marginal and their number, both of shape (K,).
 
         What is public adds nothing to it.
@@ -239,7 +239,7 @@ class MarginalsStrategy(CountsStrategy):
             spaces = residual_spaces(self.sizes, workload.subsets)
         except ValueError as error:
             raise InvalidInputError(f"workload {workload.name!r}: {error}") from None
-        kept = [k for k, T in enumerate(spaces.residuals) if not _tells(public, T)]
+        kept = [k for k, T in enumerate(spaces.residuals) if not public.tells(T)]
         needed = [spaces.residuals[k] for k in kept]
         missing = next((T for T in needed if T not in self._number), None)
         if missing is not None:
@@ -257,15 +257,15 @@ class MarginalsStrategy(CountsStrategy):
         sums = spaces.incidence[kept].T @ (spaces.dimensions[kept] / precisions)
         return (workload.weights / spaces.cells) ** 2 * sums, spaces.cells
 
-    def _known(self, workload: Workload) -> tuple[MarginalsWorkload | None, Told]:
+    def _known(self, workload: Workload) -> tuple[MarginalsWorkload | None, Public]:
         """The marginals that are asked for, if it is such, and what of them is public."""
         counts = counts_asked(workload.inner)
         if counts is not None and counts.sizes != self.sizes:
             counts = None
-        return counts, workload.public.attributes
+        return counts, workload.public
 
     def _tables(
-        self, subsets: Sequence[tuple[int, ...]], measurements: Array, public: Told = None
+        self, subsets: Sequence[tuple[int, ...]], measurements: Array, public: Public = NOTHING
     ) -> list[Array]:
         """The table by each S, shape (m_S,) or (m_S, c); what is not measured counts as 0.
 
@@ -275,11 +275,6 @@ class MarginalsStrategy(CountsStrategy):
         scaled = (measurements.T / np.repeat(np.sqrt(self.precisions), self._dimensions)).T
         parts = np.split(scaled, np.cumsum(self._dimensions)[:-1])
         residual_parts = {
-            T: part for T, part in zip(self.residuals, parts, strict=True) if not _tells(public, T)
+            T: part for T, part in zip(self.residuals, parts, strict=True) if not public.tells(T)
         }
         return tables_of_residuals(self.sizes, subsets, residual_parts)
-
-
-def _tells(public: Told, residual: tuple[int, ...]) -> bool:
-    """Whether a public table tells a residual."""
-    return public is not None and public.issuperset(residual)

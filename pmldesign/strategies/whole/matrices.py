@@ -105,15 +105,15 @@ def rows_lattice(strategy: IdentityAndRows, bits: int) -> Lattice:
 
 def biased_lattice(strategy: Strategy, matrix: Array, bits: int) -> Lattice:
     """A matrix that is rounded whatever its rows are; answers are those of R itself."""
-    rounded, unit, _ = rounded_matrix(matrix, bits)
-    units = np.full(len(rounded), unit)
+    rounded, unit, exact = rounded_matrix(matrix, bits)
+    units, bias = np.full(len(rounded), unit), 0.0 if exact else unit / 2
     measured, distortion = strategy, 0.0
     if strategy.distance_profile("l2") is None:
         measured = Strategy(strategy.name, rounded * unit, public=strategy.public)
     else:  # every distance counts as the largest: unit is what two rounded columns add to it
         distortion = 2 * distortion_of(strategy, unit)
     image = partial(times, rounded)
-    return Lattice(measured, strategy, units, image, rounded, distortion=distortion, bias=unit / 2)
+    return Lattice(measured, strategy, units, image, rounded, distortion=distortion, bias=bias)
 
 
 def product_lattice(strategy: ProductStrategy, workload: Workload, bits: int) -> Lattice:

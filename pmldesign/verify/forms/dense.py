@@ -18,6 +18,7 @@ from flint import arb
 from pmldesign.verify.arithmetic import balls, rounding
 from pmldesign.verify.arithmetic.intervals import dual_norm, largest, power_norm, root, total
 from pmldesign.verify.distributions import Rows, rows_of
+from pmldesign.verify.forms.known_tables import lower_bound as beside_tables
 from pmldesign.verify.forms.structured import Computed, check_computed
 from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, Header
 from pmldesign.verify.streams.participation import Pattern
@@ -48,6 +49,7 @@ class Dense:
         R: the strategy, shape (r, n).
         duals: u and w, or None.
         groups: of cells, within which a record is replaced, shape (n,); None for a single one.
+        left: orthonormal, shape (n, k): what several public tables leave open; None without them.
         pattern: the steps that a person may take part in; None for a single cell.
         lower: what the dual weights of another form prove, a ball; None if they are `duals`.
         weaker: by how much a claim may be below `lower`.
@@ -67,6 +69,7 @@ class Dense:
     written: bool = True
     queries: int | None = None
     groups: Any = None
+    left: Any = None
 
     @property
     def members(self) -> list[Any]:
@@ -75,7 +78,11 @@ class Dense:
         return [np.flatnonzero(groups == group) for group in np.unique(groups)]
 
     def moves(self, matrix: Any) -> Any:
-        """Columns less the last one of their group."""
+        """Columns less the last one of their group; or on what public tables leave open."""
+        if self.left is not None:
+            moved = matrix @ self.left
+            small = 16 * len(self.left) * rounding.UNIT * np.linalg.norm(matrix, axis=1)
+            return np.where(np.linalg.norm(moved, axis=1) > small, moved.T, 0.0).T
         parts = [matrix[:, cells[:-1]] - matrix[:, cells[-1:]] for cells in self.members]
         return np.hstack(parts)
 
@@ -242,6 +249,8 @@ def _lower(strategy: Dense, checks: Checks) -> Any | None:
     if strategy.groups is not None and w[strategy.groups[:, None] != strategy.groups].any():
         checks.state("dual weights", False, "are of pairs of cells in different groups")
         return None
+    if strategy.left is not None:
+        return beside_tables(strategy.A @ strategy.left, strategy.left, u, w, strategy.p)
     weight = total(map(arb, w.ravel().tolist())) / (2 if w.ndim == 2 else 1)
     scale = root(dual_norm(u.tolist(), strategy.p) * weight)
     return strategy.arithmetic.nuclear_norm(strategy.A, u, w) / scale

@@ -16,7 +16,8 @@ with b_T = 1, and under replace b_T = 2 sum_U rho_U (1 - prod_{i in T and U} -1/
 weights rho_U >= 0, sum 1, of the pairs of cells that differ in U. A file has b_T/2; rho comes from
 a linear program, and what is proved is the bound of what rho reaches of the b_T of the file. Beside
 a public table of attributes C neighbours agree on C: D and U have none of them, and the T within C
-are left out, as T = {} is under replace.
+are left out, as T = {} is under replace. Beside several the T within one of them are left out, and
+neighbours may differ in all attributes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
 
 MOST_PAIRS = 10**6
 """Of tables and residuals that are compared."""
-Public = frozenset[int] | None
+Public = list[frozenset[int]] | None
 MOST_ATTRIBUTES = 12
 """Of which all sets are tried under replace."""
 
@@ -72,7 +73,7 @@ def check_marginals(header: Header, arrays: Arrays, queries: Queries, checks: Ch
         power = arb(p) / 2
         return total(m * s**power for m, s in zip(cells, squares, strict=True)) ** (1 / arb(p))
 
-    apart, copies = _distances(sizes, theta, dimension, public or frozenset())
+    apart, copies = _distances(sizes, theta, dimension, _agreed(public))
     sensitivities = {norm: largest(distances) for norm, (distances, _) in apart.items()}
     if public is None:
         sensitivities["l2"] = root(total(theta[T] * dimension[T] for T in theta))
@@ -84,10 +85,16 @@ def check_marginals(header: Header, arrays: Arrays, queries: Queries, checks: Ch
 
 
 def public_of(header: Header, arrays: Arrays) -> Public:
-    """The attributes of the public table; none for the total, None where nothing is public."""
+    """The attributes of public tables; none for the total, None where nothing is public."""
     if header["neighbours"] != "replace":
         return None
-    return frozenset(np.flatnonzero(arrays.get("counted", np.zeros(1))).tolist())
+    counted = np.atleast_2d(arrays.get("counted", np.zeros(1)))
+    return [frozenset(np.flatnonzero(row).tolist()) for row in counted]
+
+
+def _agreed(public: Public) -> frozenset[int]:
+    """The attributes in which neighbours agree: those of a single table."""
+    return public[0] if public and len(public) == 1 else frozenset()
 
 
 def precisions_of(arrays: Arrays) -> dict[tuple[int, ...], Any]:
@@ -114,7 +121,7 @@ def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any | None:
     shares = dict.fromkeys(rows, arb(1))
     if public is not None:
         goals = dict(zip(rows, arrays["dual_w"], strict=True))
-        shares = _shares_of_pairs(sizes, goals, public)
+        shares = _shares_of_pairs(sizes, goals, _agreed(public))
     sums, powers = dict.fromkeys(rows, arb(0)), []
     q = arb(1) if p == 2 or math.isinf(p) else arb(p) / (arb(p) - 2)
     for table, weight in zip(queries.tables, u.tolist(), strict=True):
@@ -132,7 +139,7 @@ def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any | None:
 def _subsets(members: tuple[int, ...], public: Public) -> list[tuple[int, ...]]:
     """Those that are not public."""
     every = chain.from_iterable(combinations(members, k) for k in range(len(members) + 1))
-    return [T for T in every if public is None or not public.issuperset(T)]
+    return [T for T in every if public is None or not any(map(frozenset(T).issubset, public))]
 
 
 def _longest_l1(sizes: Sequence[int], theta: Mapping[Any, Any]) -> Any:
@@ -159,7 +166,7 @@ def _distances(
     away = 2 * _longest_l1(sizes, {T: value for T, value in theta.items() if T})
     known_distances = {"l1": ([away], [columns - 1])}
     if len(used) <= MOST_ATTRIBUTES:
-        sets = _subsets(used, frozenset())
+        sets = _subsets(used, [frozenset()])
         apart = [root(_square(set(D), sizes, theta, dimension)) for D in sets]
         counts = [math.prod(sizes[i] - 1 for i in D) for D in sets]
         known_distances["l2"] = (apart, counts)
@@ -180,7 +187,7 @@ def _shares_of_pairs(
 ) -> dict[Any, Any]:
     """2 b_T of weights of pairs that come closest to those wanted, and hardly more than wanted."""
     free = tuple(i for i, size in enumerate(sizes) if size > 1 and i not in known)
-    sets = _subsets(free, frozenset())
+    sets = _subsets(free, [frozenset()])
     parts = [
         [1 - math.prod(Fraction(-1, sizes[i] - 1) for i in set(T) & set(U)) for U in sets]
         for T in wanted

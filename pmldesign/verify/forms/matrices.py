@@ -12,6 +12,7 @@ from pmldesign.verify.arithmetic import rounding
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
 from pmldesign.verify.forms.dense import Dense
 from pmldesign.verify.forms.form import Claims, Form
+from pmldesign.verify.forms.known_tables import left_open
 from pmldesign.verify.forms.products import lower_of_factors
 from pmldesign.verify.forms.written import centred, pseudo_inverse
 from pmldesign.verify.queries import Queries
@@ -56,8 +57,12 @@ def dense_of(form: Form, claims: Claims, checks: Checks) -> Dense | None:
             fits = fits and (lower is not None or "strategy" not in arrays)
             duals = None
     checks.state("shapes", bool(fits), "of the arrays")
-    groups = arrays.get("groups")
-    if groups is not None or "known" in header:
+    groups, left = arrays.get("groups"), None
+    if "counted" in arrays:
+        left = left_open(arrays["counted"], arrays["sizes"])
+        fits = fits and header["neighbours"] == "replace" and len(left) == R.shape[1]
+        checks.state("tables", bool(fits), "of these cells, beside which a record is replaced")
+    elif groups is not None or "known" in header:
         fits = fits and groups is not None and groups.shape == R.shape[1:]
         fits = fits and header["neighbours"] == "replace"
         checks.state("groups", bool(fits), "of cells, within which a record is replaced")
@@ -71,6 +76,7 @@ def dense_of(form: Form, claims: Claims, checks: Checks) -> Dense | None:
         R,
         duals,
         groups=groups,
+        left=left,
         pattern=None if pattern is None else Pattern.of(pattern),
         lower=lower,
         weaker=form.weaker,

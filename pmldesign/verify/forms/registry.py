@@ -45,7 +45,7 @@ from pmldesign.verify.trees.tables import lower_bound as region_tables_bound
 TABLES = {"sizes": SIZES, "tables": SETS, "weights": POSITIVE}
 NODES = {"poles": POSITIVE, "weights_of_poles": POSITIVE}
 SUMS = {"rates": POSITIVE, "query_weights": POSITIVE, "step_weights": POSITIVE}
-MARGINS = {"counted": COUNTS, "sizes": SIZES}
+MARGINS = {"counted": Domain(0, whole=True, axes=(1, 2)), "sizes": SIZES}
 
 
 def form_of(header: Header, arrays: Arrays) -> Form | None:
@@ -120,11 +120,13 @@ FORMS: dict[str, Form] = {
         "a matrix and its reconstruction",
         {"strategy": MATRIX, "reconstruction": MATRIX},
         _along("strategy"),
+        beside=(MARGINS,),
     ),
     "matrix and inverse": Form(
         "a matrix and its inverse",
         {"strategy": MATRIX, "right_inverse": MATRIX},
         _along("strategy"),
+        beside=(MARGINS,),
     ),
     "epochs": Form(
         "fixed epochs",

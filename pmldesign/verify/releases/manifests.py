@@ -168,14 +168,14 @@ def is_manifest(content: Any) -> bool:
 def _numbers_of(promise: Header) -> dict[str, Any]:
     """The numbers of a guarantee as strategy files have them."""
     kind = KINDS[promise["kind"]]
-    beside = {key: promise[key] for key in ("known", "sample") if promise.get(key)}
-    if kind.kind == "pml" and "known" in beside:
+    beside = {key: promise[key] for key in ("known", "published", "sample") if promise.get(key)}
+    if kind.kind == "pml" and {"known", "published"} & beside.keys():
         raise ValueError("PML has no known answers")
     own = {name: promise[name] for name in kind.numbers}
     fixed = {"delta": 0.0} if kind.kind in ("dp", "pml") else {"unit": kind.numbers[-1]}
     fixed |= own if kind.failure is None else {"failure": kind.failure, **own}
     beside_them = FRAME if kind.kind == "pml" else (*FRAME, "known")
-    if promise.keys() - {"sample"} != fixed.keys() | set(beside_them):
+    if promise.keys() - {"sample", "published"} != fixed.keys() | set(beside_them):
         raise ValueError(f"the guarantee has not the numbers of {promise['kind']}")
     for name in fixed:
         if promise[name] != fixed[name]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.verify.forms.form import COUNTS, POSITIVE, VECTOR
+from pmldesign.verify.forms.known_tables import shared_sets
 from pmldesign.verify.forms.persons import Persons
 from pmldesign.verify.forms.registry import form_of
 from pmldesign.verify.queries import Queries
@@ -83,7 +84,8 @@ def _agrees(header: Header, manifest: Header) -> bool:
     same = same and all(manifest[name] == header[name] for name in ("cells", "workload"))
     same = same and manifest["queries"] + manifest.get("ratios", 0) == header["queries"]
     same = same and promise["neighbours"] == header["neighbours"]
-    return same and (promise.get("known") or None) == header.get("known")
+    known = promise.get("known") or promise.get("published") or None
+    return same and known == header.get("known")
 
 
 def _check_values(header: Header, arrays: Arrays, checks: Checks) -> bool:
@@ -106,8 +108,15 @@ def _check_values(header: Header, arrays: Arrays, checks: Checks) -> bool:
         "decimals", right and (laplace or not own), "digits, and the grid of Laplace noise"
     )
     if replaced:
-        total, groups = int(arrays["records"].sum()), arrays.get("groups", np.zeros(1))
-        same = total == manifest.get("records") and arrays["records"].size == groups.max() + 1
+        groups, records = arrays.get("groups", np.zeros(1)), arrays["records"]
+        blocks = [groups.max() + 1]
+        if arrays.get("counted", np.zeros(1)).ndim == 2:
+            sets = shared_sets(arrays["counted"])
+            blocks = [math.prod(arrays["sizes"][i] for i in members) for members in sets]
+        same = records.size == sum(blocks) and all(
+            int(block.sum()) == manifest.get("records")
+            for block in np.split(records, np.cumsum(blocks, dtype=int)[:-1])
+        )
         checks.state("records", bool(same), "of each group, as many as the manifest says")
     return bool(fits)
 

@@ -24,6 +24,7 @@ References:
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Collection, Sequence
 
@@ -33,7 +34,7 @@ from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.certificate.marginals import lower_bound, upper_bound
 from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, final_status
 from pmldesign_solvers.norm.marginals_newton import Newton
-from pmldesign_solvers.norm.marginals_pairs import PairsProblem
+from pmldesign_solvers.norm.marginals_pairs import PairsProblem, tells
 from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
 from pmldesign_solvers.norm.solution import MarginalsSolution, Status
 from pmldesign_solvers.operators.differences import ONLY_THE_KNOWN, ONLY_THE_TOTAL, Relation
@@ -49,7 +50,7 @@ def solve_marginals(
     p: float,
     *,
     relation: Relation = "add-remove",
-    known: Collection[int] = (),
+    known: Sequence[Collection[int]] = ((),),
     options: SolverOptions = DEFAULTS,
 ) -> MarginalsSolution:
     """Compute gamma_(p) of a collection of marginals with a certificate.
@@ -60,7 +61,8 @@ def solve_marginals(
         weights: c_S > 0, shape (K,).
         p: in [2, inf].
         relation: of neighbours, "add-remove" or "replace".
-        known: attributes whose table is public, under replace.
+        known: under replace the attributes of each table that is public, none within another one;
+            the total alone is that of no attributes.
         options: when to stop; for pairs both problems take their turn in a step.
 
     Returns:
@@ -77,7 +79,7 @@ def solve_marginals(
         raise ValueError(f"p must be in [2, inf], got {p}")
     if relation == "add-remove":
         return _solve_cells(sizes, subsets, weights, p, options)
-    return _solve_pairs(sizes, subsets, weights, p, frozenset(known), options)
+    return _solve_pairs(sizes, subsets, weights, p, [*map(frozenset, known)], options)
 
 
 def _solve_cells(
@@ -117,15 +119,15 @@ def _solve_pairs(
     subsets: Sequence[Sequence[int]],
     weights: Array,
     p: float,
-    known: frozenset[int],
+    known: Sequence[frozenset[int]],
     options: SolverOptions,
 ) -> MarginalsSolution:
     start = time.perf_counter()
     wide = [tuple(i for i in subset if sizes[i] > 1) for subset in subsets]
-    kept = np.array([not known.issuperset(subset) for subset in wide])
+    kept = np.array([not tells(known, subset) for subset in wide])
     if not kept.any():
-        raise ValueError(ONLY_THE_KNOWN if known else ONLY_THE_TOTAL)
-    queries = [subset for subset in wide if not known.issuperset(subset)]
+        raise ValueError(ONLY_THE_KNOWN if any(known) else ONLY_THE_TOTAL)
+    queries = [*itertools.compress(wide, kept)]
     problem = PairsProblem(sizes, queries, weights[kept], p, options.rel_gap, known)
     search = BoundsLoop(problem.points(), options, start)
     status = search.run(CLOSER)

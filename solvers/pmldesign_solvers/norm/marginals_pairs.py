@@ -3,7 +3,9 @@ r"""gamma_(p) of a collection of marginals where neighbours differ in two cells.
 The letters are those of `marginals`. The total is public, so the residual of the empty set counts
 for nothing: sums over T leave it out. If the table by a set C of attributes is public too, cells of
 a pair agree on C, and the T within C count for nothing: below, U has attributes O outside C alone,
-and T stands in all products for what it has of them, d_T = d_{T in O} d_{T in C}. Permuting the
+and T stands in all products for what it has of them, d_T = d_{T in O} d_{T in C}. Where several
+tables are public, cells of a pair may be any, O is all attributes, and the T within one of the
+tables count for nothing. Permuting the
 values of an attribute changes neither the workload nor the pairs, so that the best weight of a pair
 depends on the set U of attributes in which its cells differ alone. With rho_U, sum 1, for all pairs
 of U together, their Laplacian is (2/n) b_T on V_T, b_T = sum_U rho_U (1 - prod_{i in T and U}
@@ -25,8 +27,9 @@ more than MAX_TYPES, only two kinds of weights are tried, and D_U is bounded for
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,6 +48,11 @@ MOST_STEPS = 201
 INNER = 0.1
 """Part of the gap that is asked of u for given rho, and of rho for given u: 193 steps, as with 0.01
 and one less than with 0.5 (benchmarks/constants.py)."""
+
+
+def tells(known: Sequence[Collection[int]], attributes: Collection[int]) -> bool:
+    """Whether the table by some attributes follows from one that is public."""
+    return any(set(attributes).issubset(table) for table in known)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +86,7 @@ class PairsProblem:
         weights: Array,
         p: float,
         rel_gap: float,
-        known: frozenset[int] = frozenset(),
+        known: Sequence[frozenset[int]] = (frozenset(),),
     ) -> None:
         self.spaces = residual_spaces(sizes, subsets)
         check_range(self.spaces, weights)
@@ -88,14 +96,19 @@ class PairsProblem:
         values: dict[tuple[int, ...], float] = {}
         for subset, weight in zip(subsets, self._weights.tolist(), strict=True):
             values[subset] = values.get(subset, 0.0) + weight
-        self.sets = differing_sets(sizes, values).without(known)
-        self._open = OpenParts(sizes, self.spaces.residuals, known)
+        agreed = known[0] if len(known) == 1 else frozenset()
+        told = np.array([tells(known, T) for T in self.spaces.residuals])
+        used = frozenset(itertools.chain.from_iterable(subsets))
+        marks = {(*sorted(table & used), len(sizes)): 1.0 for table in known}  # as one more
+        self.sets = differing_sets([*sizes, 1], values | marks).without(agreed)
+        self._open = OpenParts(sizes, self.spaces.residuals, agreed)
         self._types, type_of = np.unique(
             self.sets.types_of(self._open.sets), axis=0, return_inverse=True
         )
         self._open_type: Indices = type_of.ravel()
         self._type_of: Indices = self._open_type[self._open.place]
-        self.measured = np.flatnonzero(self._type_of)
+        self.measured = np.flatnonzero(~told)
+        self._sizes = np.where(told, 0.0, self.spaces.dimensions)
         cells = math.prod(sizes[i] for members in self.sets.classes for i in members)
         self._uniform = np.append(0.0, np.full(len(self._types) - 1, cells / (cells - 1)))
 
@@ -125,7 +138,7 @@ class PairsProblem:
 
     def _best_u(self, u: Array, b: Array) -> Array:
         """The best u for the b of each type."""
-        size = self.spaces.dimensions * np.sqrt(2 * b[self._type_of])
+        size = self._sizes * np.sqrt(2 * b[self._type_of])
         spaces: ResidualSpaces = replace(self.spaces, dimensions=size)
         goal = INNER * self._rel_gap
         points = Newton(spaces, self._weights, self._p, goal).points(u)
@@ -133,7 +146,7 @@ class PairsProblem:
 
     def _best_rho(self, u: Array, columns: Array, rho: Array) -> tuple[Array, Array]:
         """The best rho for u, with the columns of C that it needs."""
-        each = self.spaces.dimensions * np.sqrt(2 * self._eigenvalues(u))
+        each = self._sizes * np.sqrt(2 * self._eigenvalues(u))
         sizes = np.bincount(self._type_of, weights=each)[1:].astype(np.float64)
         numbers = np.bincount(self._open_type, weights=self._open.dimensions)[1:]
 
