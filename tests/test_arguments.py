@@ -62,7 +62,7 @@ FLAGS = {"allow_vacuous", "integers", "leave_out", "nonnegative", "reviewed", "s
 FLAGS |= {"streaming", "by_part", "solver", "same_people", "counted"}
 """Taken by their truth; the solver is looked at where it is used."""
 WORDS = {"known", "method", "name", "neighbours", "noise", "participation", "quantiles", "side"}
-WORDS |= {"budget", "ledger", "output", "path", "people", "plan", "schema"}
+WORDS |= {"budget", "ledger", "output", "path", "people", "plan", "published", "schema"}
 """Texts and paths: arrays are no mistake that anybody makes."""
 CLASSES = [
     *(pml.PureDP, pml.ApproxDP, pml.PML, pml.ApproxPML, pml.EnvelopePML),
@@ -72,6 +72,8 @@ ELSEWHERE = {
     *("draft_schema", "named_workloads", "plot", "progress", "sweep"),  # any object; no argument
     *("error_bounds.neighbours", "baseline.others", "PureDP.known", "ApproxDP.known"),
     *("ZCDP.known", "GaussianDP.known", "RenyiDP.known", "alpha_curve.epsilon"),
+    *("PureDP.published", "ApproxDP.published", "ZCDP.published", "GaussianDP.published"),
+    "RenyiDP.published",
     *("compare_all.jobs.None", "release_tables.sampler"),
     *(
         "workload.schema",

@@ -136,6 +136,11 @@ class OneRecord(Promise):
     def _check_relation(self) -> None:
         """The relation by its value; InvalidInputError if it goes without known answers."""
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        if self.known and self.published:
+            raise InvalidInputError(
+                f"neighbours have the answers to {self.known!r} in common, or any record is"
+                f" replaced beside those to {self.published!r}; leave out known or published"
+            )
         if self.public_answers and self.neighbours is not Neighbours.REPLACE:
             raise InvalidInputError(
                 f"known answers ({self.public_answers}) stay as they are when a record is replaced,"
