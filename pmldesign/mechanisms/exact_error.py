@@ -213,20 +213,25 @@ class Mechanism(Drawn, Displayed):
         return self.max_std if self.workload.listed else None
 
     def stream(self, *, noise: GridNoise | None = None) -> Stream:
-        """The mechanism on line: a step for each cell, with its noisy running sum.
+        """The mechanism on line: a step for each cell, with its noisy running sum or window.
+
+        Of `prefix:24*histogram:12` a step takes and answers 12 numbers.
 
         Args:
             noise: where it comes from; None for OpenDP's exact sampler where that is installed,
                 and floating-point noise, not for publication, where it is not.
 
         Raises:
-            InvalidInputError: no Gaussian noise, replace neighbours, no running sums, or a strategy
+            InvalidInputError: no Gaussian noise, replace neighbours, other queries, or a strategy
                 of rank below n.
         """
         from pmldesign.streams import Stream
         from pmldesign.streams.recurrences import lower_triangular
+        from pmldesign.streams.series import one_series, series_of
 
-        return Stream(lower_triangular(self.strategy), self._unit(), noise, self.workload)
+        workload, series = series_of(self.workload)
+        strategy = lower_triangular(one_series(self.strategy, workload.shape[1]))
+        return Stream(strategy, self._unit(), noise, workload, series)
 
     def vector_stream(self, width: int, *, seed: int | None = None) -> VectorStream:
         """The mechanism on line for vectors of `width` numbers, in floating point.

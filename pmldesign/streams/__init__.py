@@ -4,6 +4,7 @@ encoder   y_t = (C x)_t + noise on a grid, exactly
 whole     C x in whole numbers; digits cuts them so that many steps are made at once
 decoding  C^-1 y in floating point; rows has what both share
 sums      the answers A C^-1 y
+series    several series that are measured alike
 noise     where the noise comes from
 stream    all together, with standard deviations; vectors in floating point
 correlated  the noise of training: rows of C^-1 z alone
@@ -25,7 +26,9 @@ __getattr__ = face(
     __name__,
     {
         "digits": "COEFFICIENT_BITS INPUT_BITS KEPT_BITS",
+        "durable.corrections": "Corrections",
         "durable.journal": "Journal",
+        "durable.lines": "Given Lines",
         "durable.log": "Log",
         "encoder": "Encoder dyadic",
         "endless.errors": "least_deviations",

@@ -5,11 +5,13 @@ meant. Inputs are multiples of 2^-40, rounded down, which leaves inputs that dif
 close. Before y_t is rounded to the grid it is off by at most `drift` whatever the data, and a part
 2^-30 of the grid. So the outputs of neighbours differ by a vector with
 
-    norm <= Delta + 2 n^(1/2) ((1 / 2 + 2^-30) grid + drift),
+    norm <= Delta + 2 (c n)^(1/2) ((1 / 2 + 2^-30) grid + drift),
 
-Delta the largest distance of C x over neighbours x. The grid is the largest power of two with
-grid n^(1/2) <= 1e-6 Delta. A rounded floating-point state would not be linear in the data to any
-proved degree.
+Delta the largest distance of C x over neighbours x, c the number of series that a person may be in:
+one for each step that the person takes part in. (Contributions to several series are vectors, for
+which Delta is no larger, `strategies.participation.distances`.) The grid is the largest power of
+two with grid n^(1/2) <= 1e-6 Delta. A rounded floating-point state would not be linear in the data
+to any proved degree.
 
 *The columns.* Rounding to whole numbers moves a column by at most `moved`, for each step that a
 person takes part in; it is added to Delta. The columns of the matrix that a recurrence stands for
@@ -23,6 +25,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
+from fractions import Fraction
 from operator import index
 
 import numpy as np
@@ -42,7 +46,7 @@ FINENESS = 1e-6
 LARGEST_INPUT = 2**53
 """Whole numbers up to here are floats without rounding."""
 
-Real = float | int
+Real = float | int | Fraction
 
 
 class Encoder:
@@ -50,6 +54,7 @@ class Encoder:
 
     Args:
         strategy: C, lower triangular, of sensitivity 1 or less, with its participation.
+        series: how many series there are; a record changes one of them in a step.
 
     Attributes:
         recurrence: the rows of C.
@@ -59,7 +64,7 @@ class Encoder:
         sensitivity: an upper bound on the l2 distance of the outputs of neighbours.
     """
 
-    def __init__(self, strategy: OnLineStrategy) -> None:
+    def __init__(self, strategy: OnLineStrategy, series: int = 1) -> None:
         n = strategy.cells
         self.recurrence = encoding_of(strategy)
         if strategy.sensitivity > 1.0 + 1e-6:
@@ -74,12 +79,19 @@ class Encoder:
                 "for the digits of a stream: use strategy.normalised()"
             )
         off = 2.0**self.grid_exponent * (0.5 + 2.0**-30) + self.recurrence.drift()
-        apart = _distance(strategy) + 2.0 * math.sqrt(n) * off
+        apart = _distance(strategy)
+        apart += 2.0 * math.sqrt(n * min(_reach(strategy), series)) * off
         self.sensitivity = apart * (1 + 1e-12)
         self.time = 0
         self._rows = self.recurrence.encoder()
         self._shift = OUTPUT_BITS + self.grid_exponent
         self._half = 1 << (self._shift - 1)
+
+    def another(self) -> Encoder:
+        """One of another series, at its beginning."""
+        other = copy(self)
+        other.time, other._rows = 0, self.recurrence.encoder()
+        return other
 
     @property
     def state(self) -> list[int]:
@@ -150,9 +162,15 @@ def _distance(strategy: OnLineStrategy) -> float:
             "amplification by sampling is for noise in floating point, of training_noise and"
             " vector_stream; a stream of exact noise takes participations without it"
         )
+    return _measured(strategy) + _reach(strategy) * recurrence_of(strategy).moved()
+
+
+def _reach(strategy: OnLineStrategy) -> int:
+    """How many steps a person takes part in, at most."""
+    if isinstance(strategy, EndlessStrategy):
+        return 1
     participation = participation_of(strategy)
-    reach = 1 if participation is None else participation.reach(strategy.cells)
-    return _measured(strategy) + reach * recurrence_of(strategy).moved()
+    return 1 if participation is None else participation.reach(strategy.cells)
 
 
 def _measured(strategy: Strategy) -> float:
@@ -164,8 +182,7 @@ def _measured(strategy: Strategy) -> float:
     single, longest = whole.sensitivity, math.sqrt(float(factor.column_squares().max()))
     repeated = strategy.sensitivity / single
     if participation is not None:
-        reach = participation.reach(whole.cells)
-        repeated += 2 * reach * factor.column_units * 2.0**-53
+        repeated += 2 * _reach(strategy) * factor.column_units * 2.0**-53
     return max(single, raised(longest, factor.column_units)) * repeated
 
 
@@ -181,6 +198,8 @@ def dyadic(value: Real) -> int:
         if small:
             if isinstance(value, float):
                 return math.floor(value * 2.0**INPUT_BITS)
+            if isinstance(value, Fraction):
+                return (value.numerator << INPUT_BITS) // value.denominator
             return index(value) << INPUT_BITS
     except (TypeError, OverflowError):
         finite = False

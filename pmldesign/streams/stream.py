@@ -3,7 +3,7 @@
 A step encodes y_t = (C x)_t in whole numbers and adds noise on the grid (`encoder`, `noise`). All
 that follows depends on y alone: x^_t = (C^-1 y)_t (`decoding`), and the answer A x^ by one number
 more. The error is that of scale A C^-1 z, with the exact standard
-deviations of the strategy.
+deviations of the strategy. Several series are measured by the same C, each with noise of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.streams.encoder import Encoder
+from pmldesign.streams.encoder import Encoder, Real, dyadic
 from pmldesign.streams.endless.steps import EndlessSums
 from pmldesign.streams.endless.strategy import EndlessStrategy
 from pmldesign.streams.noise import GridNoise, grid_noise
@@ -26,6 +26,8 @@ from pmldesign.streams.sums import Sums, require_resumable
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
 
+Input = Real | Sequence[Real]
+"""Of a step: a number, or one for each series."""
 AHEAD = 512
 """Numbers of noise that are drawn at a time."""
 
@@ -35,12 +37,24 @@ class Answer:
     """What a step releases: a noisy running sum.
 
     Attributes:
-        value: the running sum with noise.
+        value: the running sum with noise, or that of each of several series.
         standard_deviation: of that noise, which does not depend on the data.
     """
 
-    value: float
+    value: float | tuple[float, ...]
     standard_deviation: float
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """All of it in a row."""
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        return *values, self.standard_deviation
+
+
+def answers(values: Array, deviations: Array) -> list[Answer]:
+    """What `Stream.steps` returns, an answer for each step."""
+    listed = values.tolist() if values.ndim == 1 else map(tuple, values.tolist())
+    return [Answer(*pair) for pair in zip(listed, deviations.tolist(), strict=True)]
 
 
 class Stream(Owned):
@@ -53,10 +67,11 @@ class Stream(Owned):
         strategy: lower triangular, of sensitivity 1, with the participation of a person.
         scale: standard deviation of the noise on C x that the guarantee asks for at sensitivity 1.
         noise: where it comes from; None for `grid_noise()`.
-        workload: running sums; None for those that the strategy is made for.
+        workload: running sums or windows (`Sums`); None for those that the strategy is made for.
+        series: how many numbers a step has; a record changes one of them.
 
     Raises:
-        InvalidInputError: a strategy that no state of fixed precision can hold, or no running sums.
+        InvalidInputError: a strategy that no state of fixed precision can hold, or other queries.
     """
 
     def __init__(
@@ -65,22 +80,25 @@ class Stream(Owned):
         scale: float,
         noise: GridNoise | None = None,
         workload: Workload | None = None,
+        series: int = 1,
     ) -> None:
         super().__init__()
         if not 0 < scale < math.inf:
             raise InvalidInputError(f"scale must be positive and finite, got {scale}")
-        self.strategy = strategy
-        self.encoder = Encoder(strategy)
+        self.strategy, self.series = strategy, series
+        self.encoder = Encoder(strategy, series)
         self.scale = scale * self.encoder.sensitivity
+        total = np.zeros(series) if series > 1 else 0.0
         self._sums = (
-            EndlessSums(self.scale, scale)
+            EndlessSums(self.scale, scale, total)
             if isinstance(strategy, EndlessStrategy)
-            else Sums(strategy, workload, self.scale)
+            else Sums(strategy, workload, self.scale, total)
         )
         self.noise = grid_noise() if noise is None else noise
         self._unit = 2.0**self.encoder.grid_exponent
         self._drawn: list[int] = []
-        self._decoder = self.encoder.recurrence.decoder()
+        self._encoders = [self.encoder, *(self.encoder.another() for _ in range(series - 1))]
+        self._decoders = [self.encoder.recurrence.decoder() for _ in range(series)]
 
     @property
     def time(self) -> int:
@@ -92,37 +110,58 @@ class Stream(Owned):
         """Whether the noise is exact; False for floating-point noise."""
         return self.noise.publishable
 
-    def step(self, value: float | int) -> Answer:
+    def step(self, value: Input) -> Answer:
         """Take in x_t and release the running sum.
 
         Raises:
-            InvalidInputError: the stream is over, or the input is no number.
+            InvalidInputError: the stream is over, or the input is no number, or not one for each
+                series.
         """
+        if self.series > 1:
+            return answers(*self.steps([value]))[0]
         with self._turn:
             self._draw(1)
             self._turn.begun = True
-            y = self.encoder.take(value)
-            estimate = self._decoder.take((y + self._drawn.pop()) * self._unit)
+            y = self.encoder.take(value)  # type: ignore[arg-type]
+            estimate = self._decoders[0].take((y + self._drawn.pop()) * self._unit)
             return Answer(*self._sums.take(estimate))
 
-    def steps(self, values: Sequence[float | int]) -> tuple[Array, Array]:
+    def steps(self, values: Sequence[Input]) -> tuple[Array, Array]:
         """Several steps at once, faster.
 
         Returns:
-            The noisy running sums and their standard deviations, a number for each input.
+            The noisy running sums, of shape (t,) or (t, series), and their standard deviations,
+            (t,).
 
         Raises:
-            InvalidInputError: more inputs than steps are left, or one that is no number; then no
-                step is taken.
+            InvalidInputError: more inputs than steps are left, or one that is no number, or not one
+                for each series; then no step is taken.
         """
         with self._turn:
             first = self.time
             self.encoder.require_left(len(values))
-            self._draw(len(values))
+            columns = self._columns(values)
+            self._draw(len(values) * self.series)
             self._turn.begun = True
-            encoded = self.encoder.encode(values)
-            outputs = [(y + self._drawn.pop()) * self._unit for y in encoded]
-            return self._sums.together(first, self._decoder.together(np.array(outputs)))
+            estimates = []
+            for encoder, decoder, inputs in zip(
+                self._encoders, self._decoders, columns, strict=True
+            ):
+                outputs = [(y + self._drawn.pop()) * self._unit for y in encoder.encode(inputs)]
+                estimates.append(decoder.together(np.array(outputs)))
+            x = estimates[0] if self.series == 1 else np.stack(estimates, axis=1)
+            return self._sums.together(first, x)
+
+    def _columns(self, values: Sequence[Any]) -> Sequence[Sequence[Real]]:
+        """The inputs of each series; those of several are all checked before one counts."""
+        if self.series == 1:
+            return [values]
+        for row in values:
+            if not isinstance(row, Sequence | np.ndarray) or len(row) != self.series:
+                raise InvalidInputError(f"a step takes {self.series} numbers, got {row!r}")
+            for value in row:
+                dyadic(value)
+        return [[row[number] for row in values] for number in range(self.series)]
 
     @property
     def identity(self) -> list[float]:
@@ -133,7 +172,7 @@ class Stream(Owned):
         """Draw noise ahead, before the input counts; the last of the list comes first."""
         missing = needed - len(self._drawn)
         if missing > 0:
-            left = min(AHEAD, self.encoder.recurrence.cells - self.time)
+            left = min(AHEAD, (self.encoder.recurrence.cells - self.time) * self.series)
             drawn = self.noise.draw(self.scale / self._unit, max(missing, left))
             self._drawn = drawn[::-1] + self._drawn
 
@@ -143,9 +182,9 @@ class Stream(Owned):
             return {
                 "identity": self._sums.identity,
                 "time": self.time,
-                "encoder": [format(z, "x") for z in self.encoder.state],
-                "decoder": [float(z).hex() for z in self._decoder.state],
-                "sum": float(self._sums.total).hex(),
+                "encoder": [[format(z, "x") for z in one.state] for one in self._encoders],
+                "decoder": [[float(z).hex() for z in one.state] for one in self._decoders],
+                "sum": np.asarray(self._sums.total).tolist(),
             }
 
     def resume(self, state: Mapping[str, Any]) -> None:
@@ -159,6 +198,9 @@ class Stream(Owned):
         with self._turn:
             time = require_resumable(state, self._sums.identity, self.time, seeded=seeded)
             self._turn.begun = True
-            self.encoder.resume(time, [int(z, 16) for z in state["encoder"]])
-            self._decoder.resume(time, [float.fromhex(z) for z in state["decoder"]])
-            self._sums.go_on(time, float.fromhex(state["sum"]))
+            for encoder, whole in zip(self._encoders, state["encoder"], strict=True):
+                encoder.resume(time, [int(z, 16) for z in whole])
+            for decoder, estimates in zip(self._decoders, state["decoder"], strict=True):
+                decoder.resume(time, [float.fromhex(z) for z in estimates])
+            total = np.array(state["sum"], dtype=np.float64)
+            self._sums.go_on(time, total if total.ndim else float(total))

@@ -1,7 +1,13 @@
-"""What a stream answers: running sums A x^ of the estimates x^ = C^-1 y, by one number of state."""
+"""What a stream answers: A x^ of the estimates x^ = C^-1 y.
+
+Running sums by one number of state. Windows, whose query t sums the steps from a start s_t to t,
+are differences of two running sums, S_t - S_{s_t}: the last of these are kept, for as many steps as
+the longest window has. The standard deviations are those of the windows themselves.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -12,7 +18,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads.base import Workload
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.streams.chain import RunningSums
 
 ROWS = 1024
 """Steps whose numbers are turned into lists at a time."""
@@ -25,12 +32,15 @@ class Sums:
 
     Args:
         strategy: C, with the participation of a person.
-        workload: A; None for the running sums that C is made for.
+        workload: A, running sums or windows; None for the running sums that C is made for.
         scale: standard deviation of each entry of z.
         total: the sum before the first step, 0 or zeros of shape (d,).
 
+    Attributes:
+        total: the sum; for windows the last ones, along a first axis.
+
     Raises:
-        InvalidInputError: no running sums, or more or fewer steps than the strategy has.
+        InvalidInputError: other queries, or more or fewer steps than the strategy has.
     """
 
     def __init__(
@@ -38,13 +48,19 @@ class Sums:
     ) -> None:
         self._strategy, whole = strategy, with_participation(strategy, None)
         sums, variances = whole.own_sums or (None, None)
+        self._starts = None
         if workload is not None:
-            sums = workload.running_sums
+            sums, self._starts = workload.running_sums, window_starts(workload)
+        if self._starts is not None:
+            n = self._starts.size
+            sums = RunningSums(np.ones(n - 1), np.ones(n), np.ones(n))
+            self._longest = int((np.arange(n) + 1 - self._starts).max())
         if sums is None or sums.cells != strategy.cells:
             asked = "no workload" if workload is None else repr(workload.name)
             raise InvalidInputError(
-                f"a stream answers running sums over {strategy.cells} steps, such as"
-                f" prefix:{strategy.cells} or decay:{strategy.cells},0.99; got {asked}"
+                f"a stream answers running sums or windows over {strategy.cells} steps, such as"
+                f" prefix:{strategy.cells}, decay:{strategy.cells},0.99 or"
+                f" window:{strategy.cells},7; got {asked}"
             )
         if workload is not None:
             variances = whole.variances(workload)
@@ -52,27 +68,35 @@ class Sums:
         self._deviations = scale * np.sqrt(variances)
         self._kept = np.concatenate([[0.0], sums.rates])
         self._query, self._step = np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)
-        self.go_on(0, total)
+        self._shape = np.shape(total)
+        self.go_on(0, total if self._starts is None else np.zeros((1, *self._shape)))
 
     def go_on(self, time: int, total: Any) -> None:
-        """From a step on, with the sum of all before."""
-        self.total, self._weights = total, self._weights_from(time)
+        """From a step on, with `total` as it was."""
+        self._time, self.total, self._weights = time, total, self._weights_from(time)
 
     @cached_property
     def identity(self) -> list[float]:
         """What a saved state belongs to: the steps, what they measure, answer, and how noisily."""
         measured = self._strategy.measure(1.0 / _ramp(self._kept.size))
-        sizes = [self._kept.size, np.size(self.total)]
-        return fingerprint(sizes, self._kept, self._step, self._query, self._deviations, measured)
+        sizes = [self._kept.size, math.prod(self._shape)]
+        numbers = [self._kept, self._step, self._query, self._deviations, measured]
+        windows = [] if self._starts is None else [self._starts.astype(np.float64)]
+        return fingerprint(sizes, *numbers, *windows)
 
     def take(self, x: Any) -> tuple[Any, float]:
         """The answer of the next step for its x^, and its standard deviation."""
+        if self._starts is not None:
+            values, deviations = self._windows(np.asarray(x)[None])
+            return values[0] if values.ndim > 1 else float(values[0]), float(deviations[0])
         keep, weight, query, deviation = next(self._weights)
         self.total = keep * self.total + weight * x
         return query * self.total, deviation
 
     def together(self, first: int, x: Array) -> tuple[Array, Array]:
         """Those of the steps from `first` on, for x^ of shape (m,) or (m, d)."""
+        if self._starts is not None:
+            return self._windows(x)
         part = slice(first, first + len(x))
         step, query = (
             weights[part].reshape(-1, *[1] * (x.ndim - 1)) for weights in (self._step, self._query)
@@ -80,6 +104,16 @@ class Sums:
         sums = self._added(self._kept[part], step * x)
         self.go_on(part.stop, sums[-1] if len(sums) else self.total)
         return query * sums, self._deviations[part]
+
+    def _windows(self, x: Array) -> tuple[Array, Array]:
+        """The answers of the next steps, each the difference of two running sums."""
+        assert self._starts is not None
+        part = slice(self._time, self._time + len(x))
+        sums = np.cumsum(np.concatenate([self.total[-1:], x]), axis=0)
+        kept = np.concatenate([self.total[:-1], sums])
+        before = self._starts[part] + len(self.total) - 1 - self._time
+        self.go_on(part.stop, kept[-self._longest :])
+        return sums[1:] - kept[before], self._deviations[part]
 
     def _added(self, kept: Array, sums: Array) -> Array:
         """The sums after each of some steps, for their terms."""
@@ -158,3 +192,15 @@ def require_same(state: Mapping[str, Any], name: str, identity: list[float]) -> 
     own = np.array(identity)
     if saved.shape != own.shape or not np.allclose(saved, own, rtol=AGREEMENT, atol=0):
         raise InvalidInputError("the state belongs to another strategy, workload or guarantee")
+
+
+def window_starts(workload: Workload) -> Indices | None:
+    """The first step of every query, where query t sums steps in a row up to t, later ones later.
+
+    None for other queries, and for running sums.
+    """
+    if workload.ends is None or workload.running_sums is not None:
+        return None
+    starts, stops = workload.ends
+    in_order = np.array_equal(stops, np.arange(workload.shape[1]) + 1)
+    return starts if in_order and (np.diff(starts) >= 0).all() else None

@@ -194,7 +194,7 @@ def test_threads_share_a_stream_without_sharing_noise(strategy, monkeypatch):
     noise = Numbered()
     stream = Stream(strategy, 1.0, noise)
     ys = []
-    monkeypatch.setattr(stream._decoder, "take", ys.append)
+    monkeypatch.setattr(stream._decoders[0], "take", ys.append)
     monkeypatch.setattr(stream._sums, "take", lambda _x: (0.0, 0.0))
     threads = [
         threading.Thread(target=lambda: [stream.step(0) for _ in range(5)]) for _ in range(6)

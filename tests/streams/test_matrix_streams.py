@@ -153,7 +153,7 @@ def test_what_is_no_stream_is_refused_in_a_line():
     with pytest.raises(InvalidInputError, match="needs Gaussian noise"):
         laplace.stream()
     ranges = mechanism("identity", "all-range:8", guarantee=guarantee, noise="gaussian")
-    with pytest.raises(InvalidInputError, match=r"answers running sums over 8 steps.*all-range:8"):
+    with pytest.raises(InvalidInputError, match=r"sums or windows over 8 steps.*all-range:8"):
         ranges.stream()
     mixed = Strategy("mixed", np.linalg.qr(np.random.default_rng(0).normal(size=(8, 8)))[0])
     with pytest.raises(InvalidInputError, match="not lower triangular"):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.streams.durable.corrections import Corrections
 from pmldesign.streams.durable.log import Log
 from pmldesign.streams.durable.record import Record
-from pmldesign.streams.encoder import Real
 from pmldesign.streams.owned import Owned
-from pmldesign.streams.stream import Answer, Stream
+from pmldesign.streams.stream import Answer, Input, Stream, answers
 from pmldesign_solvers.operators.operator import Array
 
 
@@ -21,6 +21,9 @@ class Journal(Owned):
         stream: at its beginning; where the files exist it goes on from there.
         path: the state file, see `Log`.
 
+    Attributes:
+        corrections: of the steps that are taken (`corrections`).
+
     Raises:
         FileError: as `Log`, or the state is of another strategy, workload or guarantee.
     """
@@ -28,10 +31,12 @@ class Journal(Owned):
     def __init__(self, stream: Stream, path: Path) -> None:
         super().__init__()
         self.stream, self._log = stream, Log(path)
+        self.corrections = Corrections(stream.strategy)
         record = self._log.record
         if record is not None:
             try:
                 self.stream.resume(record.saved)
+                self.corrections.resume(record.saved["corrections"])
             except (ValueError, KeyError, TypeError) as error:
                 self.close()
                 reason = error if isinstance(error, InvalidInputError) else "it is damaged"
@@ -43,12 +48,11 @@ class Journal(Owned):
         with self._turn:
             return self._log.position
 
-    def step(self, value: Real) -> Answer:
+    def step(self, value: Input) -> Answer:
         """As `Stream.step`; on the disk before it returns."""
-        values, deviations = self.steps([value])
-        return Answer(float(values[0]), float(deviations[0]))
+        return answers(*self.steps([value]))[0]
 
-    def steps(self, values: Sequence[Real]) -> tuple[Array, Array]:
+    def steps(self, values: Sequence[Input]) -> tuple[Array, Array]:
         """As `Stream.steps`; on the disk, in one commit, before they return.
 
         Raises:
@@ -56,14 +60,13 @@ class Journal(Owned):
         """
         with self._turn:
             self._turn.begun = True  # what the stream takes in is to be in the record
-            answers, deviations = self.stream.steps(values)
-            if not len(answers):
-                return answers, deviations
-            saved = self.stream.save()
+            found, deviations = self.stream.steps(values)
+            if not len(found):
+                return found, deviations
+            saved = {**self.stream.save(), "corrections": self.corrections.pairs}
             identity = saved.pop("identity")
             record = self._log.record or Record(identity)
-            pairs = zip(answers.tolist(), deviations.tolist(), strict=True)
-            lines = record.commit(list(values), [Answer(*pair) for pair in pairs], saved)
+            lines = record.commit(values, answers(found, deviations), saved)
             try:
                 self._log.commit(record, lines)
             except OSError as error:
@@ -72,9 +75,9 @@ class Journal(Owned):
                     f"of step {self.stream.time} is withheld: open the state again, which tells "
                     "whether the step was taken"
                 ) from None
-            return answers, deviations
+            return found, deviations
 
-    def again(self, number: int, value: Real) -> Answer:
+    def again(self, number: int, value: Input) -> Answer:
         """The answer of a step that was taken, if its input was the same.
 
         Raises:

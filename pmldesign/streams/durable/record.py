@@ -1,7 +1,8 @@
 """The record of a stream as text: the answers of its steps, and the state behind the last of them.
 
-    {"stream": 2, "identity": [...], "key": "..."} CHAIN     what it belongs to
+    {"stream": 3, "identity": [...], "key": "..."} CHAIN     what it belongs to
     17,12.25,9.5,DIGEST,CHAIN                                step, answer, its standard deviation
+                                                             (an answer for each of several series)
     {"after": 16, "time": 17, "encoder": ...} CHECK          the state, which completes a commit
 
 Each CHAIN is a hash of its line and of the CHAIN before; a CHECK is so as well, but nothing follows
@@ -17,13 +18,16 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pmldesign.streams.encoder import Real, dyadic
-from pmldesign.streams.stream import Answer
+import numpy as np
 
-FORMAT = 2
+from pmldesign.streams.encoder import dyadic
+from pmldesign.streams.stream import Answer, Input
+
+FORMAT = 3
 
 
 @dataclass(slots=True)
@@ -82,12 +86,13 @@ class Record:
         """The hash up to a step; 0 is before the first one."""
         return self.steps[step - 1].chain if step else _hash("", self.head)
 
-    def digest(self, step: int, value: Real) -> str:
+    def digest(self, step: int, value: Input) -> str:
         """Of an input, as the stream takes it in."""
-        text = f"{step},{dyadic(value):x}".encode()
+        numbers = value if isinstance(value, Sequence | np.ndarray) else (value,)
+        text = ",".join([str(step), *(f"{dyadic(number):x}" for number in numbers)]).encode()
         return hashlib.blake2b(text, key=bytes.fromhex(self.key), digest_size=8).hexdigest()
 
-    def commit(self, inputs: list[Real], answers: list[Answer], state: dict[str, Any]) -> str:
+    def commit(self, inputs: Sequence[Input], answers: list[Answer], state: dict[str, Any]) -> str:
         """Take steps in; the lines that are added to the text."""
         self.after = self.position
         for value, answer in zip(inputs, answers, strict=True):
@@ -158,15 +163,16 @@ def _checked(line: str, before: str, wanted: str) -> dict[str, Any]:
 
 def _read_step(line: str, expected: int, before: str) -> Step:
     content, _, chain = line.rpartition(",")
-    number, value, deviation, digest = content.split(",")
+    number, *numbers, digest = content.split(",")
     if int(number) != expected or _hash(before, content) != chain:
         raise ValueError("the hash of a line does not fit")
-    return Step(Answer(float(value), float(deviation)), digest, chain)
+    *values, deviation = map(float, numbers)
+    return Step(Answer(values[0] if len(values) == 1 else tuple(values), deviation), digest, chain)
 
 
 def _step_line(number: int, step: Step) -> str:
-    answer = step.answer
-    return f"{number},{answer.value!r},{answer.standard_deviation!r},{step.digest}"
+    answer = ",".join(map(repr, step.answer.numbers))
+    return f"{number},{answer},{step.digest}"
 
 
 def _hash(before: str, line: str) -> str:

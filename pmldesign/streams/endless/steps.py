@@ -142,13 +142,14 @@ class EndlessSums:
     Args:
         scale: standard deviation of the noise on C x.
         least: the one that sensitivity 1 asks for.
+        total: the sum before the first step, 0 or zeros of shape (d,).
     """
 
-    def __init__(self, scale: float, least: float) -> None:
+    def __init__(self, scale: float, least: float, total: Any = 0.0) -> None:
         self._scale, self._least = scale, least
-        self.go_on(0, 0.0)
+        self.go_on(0, total)
 
-    def go_on(self, time: int, total: float) -> None:
+    def go_on(self, time: int, total: Any) -> None:
         """From a step on, with the sum of all before."""
         self.total, self._following = total, self._deviations_from(time)
 
@@ -159,16 +160,17 @@ class EndlessSums:
         parts = (-np.expm1(strategy.log_decays), strategy.weights, strategy.levels)
         return [STEPS, self._least, self._scale, *np.concatenate(parts).tolist()]
 
-    def take(self, x: float) -> tuple[float, float]:
+    def take(self, x: Any) -> tuple[Any, float]:
         """The answer of the next step for its x^, and its standard deviation."""
-        self.total += x
+        self.total = self.total + x
         return self.total, next(self._following)
 
     def together(self, first: int, x: Array) -> tuple[Array, Array]:
-        """Those of the steps from `first` on, for x^ of shape (m,)."""
-        sums = np.cumsum(np.append(self.total, x))[1:]
+        """Those of the steps from `first` on, for x^ of shape (m,) or (m, d)."""
+        sums = np.cumsum(np.concatenate([np.asarray(self.total)[None], x]), axis=0)[1:]
         deviations = self._deviations(first, len(x))
-        self.go_on(first + len(x), float(sums[-1]) if len(sums) else self.total)
+        if len(sums):
+            self.go_on(first + len(x), sums[-1] if sums.ndim > 1 else float(sums[-1]))
         return sums, deviations
 
     def _deviations_from(self, first: int) -> Iterator[float]:

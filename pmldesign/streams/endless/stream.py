@@ -12,19 +12,24 @@ from pmldesign.streams.noise import GridNoise
 from pmldesign.streams.stream import Stream
 
 
-def endless_stream(guarantee: Guarantee, *, noise: GridNoise | None = None) -> Stream:
+def endless_stream(
+    guarantee: Guarantee, *, noise: GridNoise | None = None, series: int = 1
+) -> Stream:
     """Running sums of numbers, however many there will be; a record changes one of them.
 
     Args:
         guarantee: of all answers together, under add-remove neighbours.
         noise: where it comes from; None for OpenDP's exact sampler where that is installed, and
             floating-point noise, not for publication, where it is not.
+        series: how many numbers a step has; a record changes one of them.
 
     Raises:
         InvalidInputError: a guarantee that Gaussian noise does not meet, or replace neighbours.
     """
     require_gaussian(guarantee)
-    return Stream(endless(), calibrate([[1.0]], guarantee, noise="gaussian").scale, noise)
+    return Stream(
+        endless(), calibrate([[1.0]], guarantee, noise="gaussian").scale, noise, series=series
+    )
 
 
 def require_gaussian(guarantee: Guarantee) -> None:
