@@ -2,22 +2,33 @@
 
     python tests/robustness/killed.py [kills] [seed]
 
-A supervisor runs `pmldesign stream` with a state, kills it (SIGKILL), and starts it again, until
-all inputs are answered; then another stream begins. It feeds from the step behind `--position`, or
-numbered lines from the first answer that it has not read, in groups of 1 to 6, and starts a second
-process on the same state now and then. There is so little noise that an answer shows whether each
-input was counted once; what is left tells whether two steps have the same noise.
+Each kind of stream is killed so often.
+
+*By hand.*
+ A supervisor runs `pmldesign stream` with a state, kills it (SIGKILL), and starts it again,
+until all inputs are answered; then another stream begins. It feeds from the step behind
+`--position`, or numbered lines from the first answer that it has not read, in groups of 1 to 6, and
+starts a second process on the same state now and then. There is so little noise that an answer
+shows whether each input was counted once; what is left tells whether two steps have the same noise.
+
+*As a service.* examples/service/feed.py feeds a file that grows, cut anywhere, and appends answers
+to another file. It is killed, with the stream or alone, or the stream is, and started again at
+once. In the end the file of answers has every step once, in order, and is what the state repeats.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 from click.testing import CliRunner
@@ -111,16 +122,112 @@ class Supervisor:
             self.wrong["noise twice"] += 1
 
 
+class Service(Supervisor):
+    """The same by examples/service/feed.py, which appends the answers to a file."""
+
+    def run(self, kills: int) -> None:
+        self.counts, self.answers = (self.state.with_suffix(end) for end in (".txt", ".csv"))
+        self.answers.touch()
+        text, written = "".join(f"{x}\n" for x in self.inputs), 0
+        while self.answers.read_bytes().count(b"\n") < STEPS and not self.wrong:
+            end = self.kills < kills
+            more = int(self.rng.integers(0, 30)) if end else len(text)
+            with self.counts.open("a") as handle:
+                handle.write(text[written : written + more])
+            written += more
+            self._fed(end)
+        for line in self.answers.read_text().splitlines(keepends=True):
+            if int(line.split(",")[0]) != len(self.read) + 1:
+                self.wrong["answers are not in order, each once"] += 1
+            self.read[len(self.read) + 1] = line
+        if not self.wrong:
+            self._check()
+
+    def _fed(self, end: bool) -> None:
+        seconds, way = self.rng.uniform(0, LONGEST), self.rng.random()
+        doomed = seconds if end and way < 0.3 else None
+        options = ["--commit", str(self.rng.integers(1, 7)), "--epsilon", EPSILON, "--delta"]
+        options += ["1e-6", "--state", str(self.state), *["--follow"] * end]
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            feeder = examples()
+            feeder.PAUSE = 0.002
+            feeder.subprocess.Popen = lambda *arguments, **files: Forked(
+                doomed, *arguments, **files
+            )
+            code = 98
+            try:
+                code = feeder.main([str(self.file), str(self.counts), str(self.answers), *options])
+            finally:
+                os._exit(abs(code))
+        if doomed is None and end:
+            time.sleep(seconds)
+            if way < 0.6:
+                os.kill(child, signal.SIGKILL)  # its stream goes on for a while
+            else:
+                os.killpg(child, signal.SIGKILL)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        self.kills += abs(code) == signal.SIGKILL
+        if abs(code) not in ({signal.SIGKILL} if end else {0}):
+            self.wrong[f"exit code {code} of the feeder"] += 1
+
+
+class Forked:
+    """In place of `subprocess.Popen`: the command in a fork of this process, which starts sooner.
+
+    Args:
+        seconds: until it is killed; None for a stream that is not.
+    """
+
+    def __init__(self, seconds: float | None, command: list[str], stdin: int, stdout: Any) -> None:
+        given, giver = os.pipe()
+        self.child = forked(command[1:], given, stdout.fileno(), [giver])
+        os.close(given)
+        self.stdin, self.code = os.fdopen(giver, "wb"), None
+        if seconds is not None:
+            threading.Timer(seconds, lambda: os.kill(self.child, signal.SIGKILL)).start()
+
+    def poll(self) -> int | None:
+        return self.wait(os.WNOHANG)
+
+    def wait(self, how: int = 0) -> int | None:
+        if self.code is None:
+            child, status = os.waitpid(self.child, how)
+            self.code = os.waitstatus_to_exitcode(status) if child else None
+        return self.code
+
+
+def examples() -> ModuleType:
+    """A fresh examples/service/feed.py."""
+    path = Path(__file__).parents[2] / "examples" / "service" / "feed.py"
+    specification = importlib.util.spec_from_file_location("feed", path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
 def started(arguments: list[str], lines: str) -> tuple[int, int]:
     """A process that runs the command, with these lines as its input; its number and its output."""
     (given, giver), (out, into) = os.pipe(), os.pipe()
+    child = forked(arguments, given, into, [giver, out])
+    os.write(giver, lines.encode())
+    for handle in (given, giver, into):
+        os.close(handle)
+    return child, out
+
+
+def forked(arguments: list[str], given: int, into: int, unused: list[int]) -> int:
+    """A process that runs the command with this input and output; its number."""
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
         os.dup2(given, 0)
         os.dup2(into, 1)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        for handle in (given, giver, out, into):
+        for handle in (given, *unused):
             os.close(handle)
         sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
         code = 99
@@ -131,32 +238,35 @@ def started(arguments: list[str], lines: str) -> tuple[int, int]:
         finally:
             sys.stdout.flush()
             os._exit(code)
-    os.write(giver, lines.encode())
-    for handle in (given, giver, into):
-        os.close(handle)
-    return child, out
+    return child
 
 
 def main(kills: int = 1000, seed: int = 0) -> int:
     """Kill, print what was found, and return how much was wrong."""
     rng = np.random.default_rng(seed)
-    wrong: Counter[str] = Counter()
-    done = streams = 0
-    start = time.monotonic()
+    total = 0
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "s.npz"
         best = factorize(f"prefix:{STEPS}", buffers=4, rel_gap=1e-1)
         write_strategy(file, best)
-        while done < kills:
-            stream = Supervisor(file, best.strategy.matrix, Path(folder) / f"{streams}.state", rng)
-            stream.run(kills - done)
-            wrong += stream.wrong
-            done, streams = done + stream.kills, streams + 1
-            print(f"{streams} streams, {done} kills, {dict(wrong)}", flush=True)
-    print(f"{done} kills of {streams} streams, {time.monotonic() - start:.0f} s")
-    for what, count in wrong.most_common():
-        print(f"{count:6d}  {what}")
-    return wrong.total()
+        for kind in (Supervisor, Service):
+            wrong: Counter[str] = Counter()
+            done = streams = 0
+            start = time.monotonic()
+            while done < kills:
+                state = Path(folder) / f"{kind.__name__}{streams}.state"
+                stream = kind(file, best.strategy.matrix, state, rng)
+                stream.run(kills - done)
+                wrong += stream.wrong
+                done, streams = done + stream.kills, streams + 1
+            seconds = time.monotonic() - start
+            print(
+                f"{kind.__name__}: {done} kills of {streams} streams, {seconds:.0f} s", flush=True
+            )
+            for what, count in wrong.most_common():
+                print(f"{count:6d}  {what}")
+            total += wrong.total()
+    return total
 
 
 if __name__ == "__main__":
