@@ -151,7 +151,7 @@ class Service(Supervisor):
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
-            os.setsid()
+            os.setpgid(0, 0)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             feeder = examples()
             feeder.PAUSE = 0.002
@@ -163,6 +163,7 @@ class Service(Supervisor):
                 code = feeder.main([str(self.file), str(self.counts), str(self.answers), *options])
             finally:
                 os._exit(abs(code))
+        os.setpgid(child, child)  # whoever of the two is first
         if doomed is None and end:
             time.sleep(seconds)
             if way < 0.6:
