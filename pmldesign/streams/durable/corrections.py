@@ -27,8 +27,9 @@ class Corrections:
     """
 
     def __init__(self, strategy: OnLineStrategy) -> None:
-        endless = isinstance(strategy, EndlessStrategy)
-        self._participation = None if endless else participation_of(strategy)
+        self._participation = None
+        if not isinstance(strategy, EndlessStrategy):
+            self._participation = participation_of(strategy)
         self._later: dict[int, set[int]] = {}
 
     @property
