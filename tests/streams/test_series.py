@@ -11,7 +11,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP
-from pmldesign.streams import Encoder, FloatingGaussian, Journal, lower_triangular
+from pmldesign.streams import Encoder, FloatingGaussian, Journal, endless_stream, lower_triangular
 
 GUARANTEE = ApproxDP(1.0, 1e-6)
 N, D = 20, 3
@@ -150,3 +150,16 @@ def test_files_of_products_are_those_of_one_series(tmp_path):
     other = mechanism(tilted, f"prefix:{N}*histogram:{D}", guarantee=GUARANTEE, noise="gaussian")
     with pytest.raises(InvalidInputError, match="not one for series of 20 steps"):
         other.stream()
+
+
+def test_several_series_without_an_end(tmp_path):
+    guarantee = ApproxDP(1e6, 1e-6)
+    stream = endless_stream(guarantee, series=2)
+    values, deviations = stream.steps([[1, 10]] * 40)
+    alone = endless_stream(guarantee)
+    assert deviations == pytest.approx(alone.steps([1] * 40)[1], rel=1e-12)
+    exact = np.outer(np.arange(1, 41), [1, 10])
+    assert np.abs(values - exact).max() < 8 * deviations.max()
+    again = endless_stream(guarantee, series=2)
+    again.resume(json.loads(json.dumps(stream.save())))
+    assert np.abs(np.array(again.step([1, 10]).value) - [41, 410]).max() < 8 * deviations.max()
