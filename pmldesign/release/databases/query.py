@@ -67,7 +67,7 @@ def query_text(
         layers += kept_rows(schema, columns, key or secrets.token_hex(16))
     answer = _counts(schema, columns) if schema.denominator == 1 else _parts(schema, columns)
     query = f"WITH {', '.join(layers)}{answer}"
-    (written,) = sqlglot.transpile(query, read="duckdb", write=dialect, pretty=True)
+    written: str = sqlglot.transpile(query, read="duckdb", write=dialect, pretty=True)[0]
     return written.replace("pmldesign_table", PLACEHOLDER) if table is None else written
 
 
