@@ -115,6 +115,8 @@ def command(asked: Asked) -> None:
         # first what was asked for, then what it is compared with, which may take longer
         if asked.output is not None:
             _write(best, asked.output)
+        if best.norm_design.strategy.by_diameter:
+            note("the noise is for cells that are all as far apart as any two, for lack of time")
         designed = Designed(best, asked.output, asked.at_alpha)
         asked.outputs.begin(designed.section)
         bound = _bound(best, deadline, callback)

@@ -141,7 +141,8 @@ class Task:
         times = [with_time(options, workload, asked, self.noise, p) for asked in guarantees]
         # that of least norm may be only a start, unless it has a row of its own
         own = LEAST_NORM not in names
-        first = max((both[own] for both in times), key=lambda timed: timed.time_limit or math.inf)
+        limited = [(timed, first)[own] for timed, first, _ in times]
+        first = max(limited, key=lambda timed: timed.time_limit or math.inf)
         design = solve(workload, p, first)
         interrupted = design.status is Status.INTERRUPTED
         rows: dict[str, Rows] = {name: {} for name in names}
@@ -149,9 +150,10 @@ class Task:
             least = answer(design.strategy, workload, relation)
             rows[LEAST_NORM] = self.rows(LEAST_NORM, least, [p])
         if DESIGN in names:
-            for index, (timed, _) in zip(self.relations()[relation], times, strict=True):
+            for index, (timed, _, coarse) in zip(self.relations()[relation], times, strict=True):
+                measured = design.strategy.coarse() if coarse else design.strategy
                 best = improve(
-                    design,
+                    replace(design, strategy=measured),
                     timed,
                     guarantee=self.guarantees[index],
                     noise=self.noise,

@@ -24,7 +24,7 @@ from pmldesign.designs.options import (
     takes_options,
 )
 from pmldesign.designs.results import Design, Optimized, Searched
-from pmldesign.designs.rivals import CLOSE, with_rivals, with_time_for_noise
+from pmldesign.designs.rivals import CLOSE, best_of, with_rivals, with_time_for_noise
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
@@ -95,9 +95,10 @@ def all_designs(
     if streaming:
         require_streaming(workload, asked.neighbours, full_rank=asked.method == "scaling")
     require_feasible(guarantee, workload.shape[1], noise=noise, p=p)
-    asked, first = with_time(asked, workload, guarantee, noise, p)
+    asked, first, coarse = with_time(asked, workload, guarantee, noise, p)
+    design = solve(workload, p, first)
     return improve(
-        solve(workload, p, first),
+        replace(design, strategy=design.strategy.coarse()) if coarse else design,
         asked,
         guarantee=guarantee,
         noise=noise,
@@ -164,6 +165,9 @@ def improve(
     kinds = allowed = admissible(guarantee, noise, p)
     repeated = isinstance(participation_of(factorization.strategy), Participation)
     streamed = _is_long(factorization) or repeated or options.buffers is not None
+    coarse = factorization.strategy.by_diameter
+    if coarse:
+        kinds = allowed = (best_of(kinds),)
     if Noise.GAUSSIAN in kinds and streamed:
         kinds = (Noise.GAUSSIAN,)  # a search would take matrices, and hours
     interrupted = factorization.status is Status.INTERRUPTED
@@ -186,7 +190,7 @@ def improve(
     if not (streaming or interrupted or streamed):
         cube = _cube_search(factorization, guarantee, noise, seed, seconds / 4, options)
         interrupted = cube is not None and cube.status is Status.INTERRUPTED
-    if Noise.LAPLACE in kinds and not (streaming or interrupted):
+    if Noise.LAPLACE in kinds and not (streaming or interrupted or coarse):
         try:
             searched = _laplace_search(
                 factorization,
@@ -204,7 +208,9 @@ def improve(
     if streaming:
         factorization = replace(factorization, strategy=factorization.strategy.streaming())
     better = polished or searched
-    if noise == "auto" and Noise.GAUSSIAN in kinds and (better or Noise.LAPLACE not in kinds):
+    if coarse:
+        noise = kinds[0].value
+    elif noise == "auto" and Noise.GAUSSIAN in kinds and (better or Noise.LAPLACE not in kinds):
         noise = "gaussian"
     first = None if polished is None else polished.before
     first = first or _least_norm(factorization, guarantee, noise)
@@ -340,16 +346,17 @@ def with_time(
     guarantee: Guarantee | None,
     noise: NoiseChoice,
     p: float,
-) -> tuple[DesignOptions, DesignOptions]:
+) -> tuple[DesignOptions, DesignOptions, bool]:
     """The options with the time that searches have, and those for the strategy of least norm.
 
-    That has half of it where it is only a start, for Laplace noise.
+    That has half of it where it is only a start, for Laplace noise. And whether the strategy is to
+    be coarse, as the time is not enough for the distances of all pairs of cells under PML.
     """
     kinds = admissible(guarantee, noise, p)
-    options = with_time_for_noise(options, workload, guarantee, kinds)
+    options, coarse = with_time_for_noise(options, workload, guarantee, kinds)
     if options.time_limit is None or Noise.GAUSSIAN in kinds:
-        return options, options
-    return options, replace(options, time_limit=options.time_limit / 2)
+        return options, options, coarse
+    return options, replace(options, time_limit=options.time_limit / 2), coarse
 
 
 def _is_long(factorization: Design) -> bool:

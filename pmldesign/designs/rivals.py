@@ -124,7 +124,8 @@ def _strategies(
                 require_quick(name, *asked)
                 if row_seconds(name, *asked, options.schema) > left():
                     continue
-            yield baseline(name, design.workload)
+            strategy = baseline(name, design.workload)
+            yield strategy.coarse() if design.strategy.by_diameter else strategy
         except InvalidInputError:  # it is too large, takes too long, or is for other queries
             continue
 
@@ -163,25 +164,37 @@ def with_time_for_noise(
     workload: Workload,
     guarantee: Guarantee | None,
     kinds: Sequence[Noise],
-) -> DesignOptions:
+) -> tuple[DesignOptions, bool]:
     """The options with what it takes to put noise on a design taken off their time limit.
+
+    And whether the time is enough for the largest distance alone, of all pairs of cells
+    (`Strategy.coarse`).
 
     Raises:
         InvalidInputError: under PML, more time than there is.
     """
     limit, cells = options.time_limit, workload.shape[1]
     if limit is None or guarantee is None or (cells > WRITTEN_CELLS and workload.domain):
-        return options
+        return options, False
     shape = min(workload.shape[0], cells), cells
     # after all searches that of least norm gets noise, and what was found for another kind
     seconds = 2 * max(calibration_seconds(guarantee, kind, *shape) for kind in kinds)
-    if guarantee.pml and not options.stopping.allows(seconds):
+    coarse = guarantee.pml and not options.stopping.allows(seconds)
+    if coarse:
+        kind = best_of(kinds)
+        seconds = 2 * calibration_seconds(guarantee, kind, *shape, by_diameter=True)
+    if coarse and not options.stopping.allows(seconds):
         raise InvalidInputError(
             f"the noise for this guarantee on {cells} cells takes about {math.ceil(seconds)} s, and"
             f" the time limit is {limit:g} s; allow {math.ceil(2 * seconds)} s or more, or take"
             " fewer cells"
         )
-    return replace(options, time_limit=max(limit - seconds, LEAST_TIME))
+    return replace(options, time_limit=max(limit - seconds, LEAST_TIME)), coarse
+
+
+def best_of(kinds: Sequence[Noise]) -> Noise:
+    """The noise that takes least time: Gaussian, if it may be."""
+    return Noise.GAUSSIAN if Noise.GAUSSIAN in kinds else kinds[0]
 
 
 def error_seconds(strategy: Strategy, workload: Workload, noise: Noise, p: float) -> float:

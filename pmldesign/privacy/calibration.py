@@ -54,8 +54,9 @@ from pmldesign.workloads.display import Displayed, Facts
 
 NEAR = 1e-2
 """Relative width of where the scale may be, after a look at a few of many columns."""
-DIFFERENCES = 7e8
-"""Of entries of two columns a second, in the distances of all pairs of columns."""
+DIFFERENCES, PRODUCTS = 7e8, 5e9
+"""Of entries of two columns a second, in the distances of all pairs of columns, and in the largest
+l2 distance."""
 PAIR_SECONDS = {Noise.LAPLACE: 2e-7, Noise.GAUSSIAN: 1e-6, Noise.CUBE: 0.0}
 """Of all losses that a calibration under PML looks at, for each pair; twice that for envelopes."""
 
@@ -145,12 +146,19 @@ def calibrate(
     )
 
 
-def calibration_seconds(guarantee: Guarantee, noise: Noise, rows: int, cells: int) -> float:
-    """About how long `calibrate` takes for a written strategy where all pairs of columns count."""
+def calibration_seconds(
+    guarantee: Guarantee, noise: Noise, rows: int, cells: int, *, by_diameter: bool = False
+) -> float:
+    """About how long `calibrate` takes for a written strategy where all pairs of columns count.
+
+    Or, with `by_diameter`, where the farthest two do (`Strategy.coarse`).
+    """
+    if by_diameter and noise is Noise.GAUSSIAN:
+        return rows * cells**2 / PRODUCTS
     if not guarantee.pml and (guarantee.neighbours, noise) != (Neighbours.REPLACE, Noise.LAPLACE):
         return 0.0
     seconds = rows * cells**2 / 2 / DIFFERENCES
-    if not guarantee.pml:
+    if not guarantee.pml or by_diameter:
         return seconds
     envelope = isinstance(guarantee, OnPriors) and guarantee.failure == "envelope"
     return seconds + (1 + envelope) * PAIR_SECONDS[noise] * cells**2

@@ -100,6 +100,8 @@ class Strategy(Drawn, Displayed):
     """Whether every R of a subclass is lower triangular with a positive diagonal."""
     from_tables: ClassVar[bool] = False
     """Whether R x is a function of tables of counts."""
+    by_diameter: bool = False
+    """Whether all columns count as far apart as the farthest two, which is quick to tell."""
     _inverse: Array | None = None
     _centred: tuple[Public, Strategy] | None = None
     """What is public beside which it was asked for last, and R P."""
@@ -139,6 +141,12 @@ class Strategy(Drawn, Displayed):
         other.name, other._centred = name, None
         return other
 
+    def coarse(self) -> Strategy:
+        """The same, with all columns as far apart as the farthest two: a bound on its loss."""
+        other = copy(self)
+        other.by_diameter, other._centred = True, None
+        return other
+
     def beside(self, public: Public) -> Strategy:
         """R P, the strategy without what is public.
 
@@ -155,6 +163,7 @@ class Strategy(Drawn, Displayed):
             )
         if self._centred is None or self._centred[0] is not public:
             self._centred = public, self._beside(public)
+            self._centred[1].by_diameter = self.by_diameter
         return self._centred[1]
 
     def _beside(self, public: Public) -> Strategy:
@@ -218,6 +227,7 @@ class Strategy(Drawn, Displayed):
 
     def _of_matrix(self, neighbours: Neighbours, norm: Norm) -> float:
         pairs = norm == "l1" and neighbours == Neighbours.REPLACE and self.cells <= WRITTEN_CELLS
+        pairs = pairs and not self.by_diameter
         if pairs and self.public.kind != "groups":  # all distances, which a guarantee may ask for
             distances, _, exponent = self.pair_distances(norm)
             return unscaled("the l1 sensitivity", float(distances.max()), exponent)
@@ -245,9 +255,13 @@ class Strategy(Drawn, Displayed):
         """A number for each cell, equal for equal columns; None where `matrix` itself tells."""
         return None
 
-    def distance_profile(self, norm: Norm) -> DistanceProfile | None:  # noqa: ARG002
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """Distances of the columns where structure tells them without the matrix, else None."""
-        return None
+        if not self.by_diameter:
+            return None
+        return DistanceProfile.all_at(
+            self.sensitivity_under(Neighbours.REPLACE, norm), float(self.cells)
+        )
 
     def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
         """Distances of all pairs of columns, as `distances_between`; refused if too many."""

@@ -80,7 +80,7 @@ class StructuredStrategy(Strategy):
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""
         if self.columns is None or self._matrix_tells(norm):
-            return None
+            return super().distance_profile(norm)
         distance = self.sensitivity_under(Neighbours.REPLACE, norm)
         return DistanceProfile.all_at(distance, self.columns, float(self.cells // self.columns))
 

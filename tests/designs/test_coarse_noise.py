@@ -1,0 +1,54 @@
+"""Noise for the largest distance alone, where time is short: private, and not much too large."""
+
+import numpy as np
+import pytest
+
+import pmldesign as pml
+from pmldesign.designs import rivals
+from pmldesign.files import verify_file, write_strategy
+from pmldesign.privacy import calibrate
+from pmldesign.privacy.alpha.loss import leakage_at
+from pmldesign.strategies import Strategy
+
+CASES = [
+    ("gaussian", pml.ApproxPML(1.0, 1e-4, alpha=0.05)),
+    ("gaussian", pml.EnvelopePML(1.0, 1e-4, alpha=0.05)),
+    ("laplace", pml.PML(1.0, alpha=0.05)),
+]
+RNG = np.random.default_rng(5)
+COLUMNS = [
+    RNG.standard_normal((3, 6)),
+    RNG.integers(0, 2, (5, 9)).astype(float),
+    np.array([[0.0, 1.0, 1.0, 1.0]]),
+    np.array([[0.0, 1.0], [0.0, 3.0]]),
+]
+
+
+@pytest.mark.parametrize(("noise", "guarantee"), CASES)
+def test_it_is_private_and_exact_where_all_cells_are_as_far_apart(noise, guarantee):
+    for R in [*COLUMNS, np.eye(7)]:
+        strategy = Strategy("R", R)
+        exact = calibrate(strategy, guarantee, noise=noise).scale
+        coarse = calibrate(strategy.coarse(), guarantee, noise=noise)
+        lost = leakage_at(strategy, guarantee, noise=noise, scale=coarse.scale)
+        assert lost <= coarse.achieved * (1 + 1e-9)
+        assert coarse.scale >= exact * (1 - 1e-6)
+    assert coarse.scale <= exact * (1 + 2e-6)
+
+
+@pytest.mark.parametrize(("noise", "guarantee"), CASES)
+def test_a_design_has_it_where_time_is_short(tmp_path, monkeypatch, noise, guarantee):
+    def seconds(*_, by_diameter=False):
+        return 0.0 if by_diameter else 1e9
+
+    exact = pml.optimize("prefix:12", guarantee=guarantee, noise=noise, search_time=0.01)
+    monkeypatch.setattr(rivals, "calibration_seconds", seconds)
+    coarse = pml.all_designs("prefix:12", guarantee=guarantee, time_limit=100.0)
+    best = coarse.mechanisms[coarse.best]
+    assert best.noise == noise
+    assert exact.error() <= best.error() * (1 + 1e-6)
+    assert best.error() <= 1.5 * exact.error()
+    write_strategy(tmp_path / "coarse.npz", coarse.norm_design, mechanism=best)
+    assert verify_file(tmp_path / "coarse.npz").holds
+    compared = pml.compare("prefix:12", ["design"], guarantee=guarantee, time_limit=100.0)
+    assert compared.rows[0].error == pytest.approx(best.error(), rel=1e-6)
