@@ -162,12 +162,12 @@ def improve(
     """
     p = factorization.p
     seconds = _time_for_searches(factorization, options, search_time)
+    coarse = factorization.strategy.by_diameter
+    if coarse:
+        noise = best_of(admissible(guarantee, noise, p)).value
     kinds = allowed = admissible(guarantee, noise, p)
     repeated = isinstance(participation_of(factorization.strategy), Participation)
     streamed = _is_long(factorization) or repeated or options.buffers is not None
-    coarse = factorization.strategy.by_diameter
-    if coarse:
-        kinds = allowed = (best_of(kinds),)
     if Noise.GAUSSIAN in kinds and streamed:
         kinds = (Noise.GAUSSIAN,)  # a search would take matrices, and hours
     interrupted = factorization.status is Status.INTERRUPTED
@@ -208,9 +208,7 @@ def improve(
     if streaming:
         factorization = replace(factorization, strategy=factorization.strategy.streaming())
     better = polished or searched
-    if coarse:
-        noise = kinds[0].value
-    elif noise == "auto" and Noise.GAUSSIAN in kinds and (better or Noise.LAPLACE not in kinds):
+    if noise == "auto" and Noise.GAUSSIAN in kinds and (better or Noise.LAPLACE not in kinds):
         noise = "gaussian"
     first = None if polished is None else polished.before
     first = first or _least_norm(factorization, guarantee, noise)
