@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +13,9 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.dense import DenseOperator, without_offsets
 from pmldesign_solvers.operators.operator import Array
+
+if TYPE_CHECKING:
+    from pmldesign_solvers.streams.chain import RunningSums
 
 
 class DenseWorkload(DenseOperator, Workload):
@@ -42,6 +46,28 @@ class DenseWorkload(DenseOperator, Workload):
         kept.flags.writeable = False
         self.name = name
         super().__init__(kept)
+
+    @cached_property
+    def running_sums(self) -> RunningSums | None:
+        """Those that the matrix is to the last digit: A_ts = q_t h_s for s <= t, and 0 after.
+
+        One of q and h begins or ends with 1, so that weights of queries or of steps alone are
+        found again as they were.
+        """
+        m, n = self.matrix.shape
+        first, last = self.matrix[:, 0], self.matrix[-1]
+        if m != n or self.matrix[0, 1:].any() or not (np.minimum(first, last) > 0).all():
+            return None
+        from pmldesign.workloads.running import LARGEST_WEIGHT
+
+        for q, h in ((first, last / last[0]), (first / first[-1], last)):
+            sizes = np.concatenate([q, h])
+            inside = sizes.min() >= LARGEST_WEIGHT**-1 and sizes.max() <= LARGEST_WEIGHT
+            if inside and np.array_equal(np.tril(np.outer(q, h)), self.matrix):
+                from pmldesign_solvers.streams.chain import RunningSums
+
+                return RunningSums(np.ones(n - 1), q, h)
+        return None
 
     def times(self, weights: Array | float) -> DenseWorkload:
         """The matrix, every row times its weight."""

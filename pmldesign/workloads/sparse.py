@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.dense import check_matrix
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.dense import DenseWorkload, check_matrix
 from pmldesign_solvers.operators.dense import NO_QUERIES, first_seen, without_offsets
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices, Merged
+
+if TYPE_CHECKING:
+    from pmldesign_solvers.streams.chain import RunningSums
 
 MOST_SQUARES = 2**23
 """Products of two entries of a row that are kept, 12 bytes each: 96 MiB. With them a solution for
@@ -65,6 +68,14 @@ class SparseWorkload(Workload):
                 f"workload entry ({row}, {kept.indices[position]}) is {kept.data[position]}; every "
                 "entry must be a finite number"
             )
+
+    @property
+    def running_sums(self) -> RunningSums | None:
+        """Those of the matrix, where it is small enough to be written out."""
+        n = self.shape[1]
+        if n > WRITTEN_CELLS or self.matrix.nnz != n * (n + 1) // 2:
+            return None
+        return DenseWorkload(self.to_dense()).running_sums
 
     def transposed(self) -> SparseWorkload | None:
         """A^T, shape (n, m), where products with it take less time, or memory, than its matrix."""
