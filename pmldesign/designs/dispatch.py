@@ -13,7 +13,8 @@ tables, union of products   as one matrix up to DENSE_CELLS cells, or if that co
                             through its coordinates, over domains of any size (`tables`);
                             or a strategy in a product basis
 all ranges, p = 2           beyond STREAM_CELLS cells in O(n K), without arrays of queries
-running sums, add-remove    beyond STREAM_CELLS steps in O(n K), as a stream with K buffers
+running sums                beyond STREAM_CELLS steps in O(n K), as a stream with K buffers; under
+                            replace beyond PUBLIC_CELLS, with bounds 0.3 to 0.6 % apart
 public answers              of a table a product, its open attributes under replace, or marginals;
                             of groups one matrix, by pairs of cells within them (`beside`)
 regions that nest,          beyond REGION_CELLS cells in O(n K): bounds from the tree, a count or
@@ -67,6 +68,9 @@ instead of 4 s. With a number of buffers asked for, all of them."""
 ROUGH_CELLS = 4096
 """Likewise where weights jump from step to step: at p = inf streams then end with a gap of 0.3 %
 (40 steps, weights over two orders of magnitude), one matrix with 1e-6."""
+PUBLIC_CELLS, LEAST_CELLS = 600, 7
+"""Likewise under replace, with bounds that do not meet; those of one matrix do, in 20 s for 600
+steps. With a number of buffers asked for, more than LEAST_CELLS."""
 LOOSE = 0.01
 """Gap of counts or tables of regions from which on one matrix of up to DENSE_CELLS cells is tried:
 trees of ten levels and more, weights that differ from place to place, many tables, and p = inf."""
@@ -113,8 +117,9 @@ def solve(workload: Workload, p: float, options: DesignOptions) -> Design:
     chosen = route(workload, options)
     if options.buffers is not None and not chosen.buffers:
         raise InvalidInputError(
-            f"buffers are for running sums with add-remove neighbours and method 'scaling', and"
-            f" {workload.name!r} is none; leave them out"
+            "buffers are for running sums and method 'scaling', under replace for running sums of"
+            f" more than {LEAST_CELLS} steps in which nothing fades, and {workload.name!r} is none;"
+            " leave them out"
         )
     return chosen.solve(workload, p, options)
 
@@ -182,9 +187,13 @@ def _is_large_union(workload: Workload, options: DesignOptions) -> bool:
 
 def _is_stream(workload: Workload, options: DesignOptions) -> bool:
     """Whether it is running sums that are solved as a stream."""
-    sums = None if options.replace else workload.running_sums
+    sums = workload.running_sums
     if sums is None:
         return False
+    if options.replace:
+        shortest = PUBLIC_CELLS if sums.smooth else DENSE_CELLS
+        shortest = LEAST_CELLS if options.buffers else shortest
+        return sums.tells_total and options.method == "scaling" and sums.cells > shortest
     shortest = STREAM_CELLS if sums.smooth else ROUGH_CELLS
     return options.buffers is not None or sums.cells > shortest
 

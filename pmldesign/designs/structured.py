@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from pmldesign.designs.large_replace import Parts, as_pairs
+from pmldesign.designs.large_replace import SUM_ROUNDING, Parts, as_pairs, evaluated
 from pmldesign.designs.one_matrix import as_design, as_invalid_input, solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.tables.course import question, solve_tables
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.kronecker import ProductStrategy
@@ -103,14 +105,23 @@ def _solve_products(
 
 
 def solve_stream(workload: Workload, p: float, options: DesignOptions) -> Design:
-    """For running sums: a stream with few buffers."""
+    """For running sums: a stream with few buffers; under replace beside the total."""
+    from pmldesign_solvers.intervals.solve import solve as beside_total
     from pmldesign_solvers.streams.solve import solve
 
     sums = workload.running_sums
     assert sums is not None
-    solution = solve(sums, p, buffers=options.buffers, options=options.stopping)
+    solver = beside_total if options.replace else solve
+    solution = solver(sums, p, buffers=options.buffers, options=options.stopping)
     strategy = StreamStrategy("design", sums, solution.u, solution.w, solution.nodes)
-    return as_design(workload, p, options, strategy.normalised(), solution)
+    design = as_design(workload, p, options, strategy.normalised(), solution)
+    if not options.replace:
+        return design
+    apart = design.strategy.sensitivity_under(Neighbours.REPLACE, "l2")
+    value = apart / math.sqrt(2.0) * design.certificate.upper * (1.0 + SUM_ROUNDING)
+    upper = min(value, design.certificate.upper)
+    certificate = replace(design.certificate, upper=upper)
+    return evaluated(design, design.strategy.scaled(1.0 / apart), certificate, options)
 
 
 def solve_all_ranges(

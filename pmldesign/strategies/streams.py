@@ -8,7 +8,7 @@ is the total variance; variances of single ones are too many.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.running import AllRangesWorkload, query_ratios
+from pmldesign_solvers.intervals.beside import covariances, variances_beside
+from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.certificate import variance_norm, variances
 from pmldesign_solvers.streams.chain import AllRanges, RunningSums
@@ -25,6 +27,9 @@ from pmldesign_solvers.streams.nodes import Nodes
 
 class StreamStrategy(ChainStrategy):
     """A lower triangular strategy for running sums, with K buffers.
+
+    Beside the number of records, which the last of them tells where nothing fades, the same
+    diagonals give the variances.
 
     Args:
         name: how tables and messages call it.
@@ -36,6 +41,8 @@ class StreamStrategy(ChainStrategy):
     Raises:
         InvalidInputError: weights or nodes that are not positive, or of another length.
     """
+
+    stays_beside: ClassVar[bool] = True
 
     def __init__(self, name: str, sums: RunningSums, u: Array, w: Array, nodes: Nodes) -> None:
         super().__init__(name, sums, u, w, nodes)
@@ -62,6 +69,28 @@ class StreamStrategy(ChainStrategy):
     def sums_variances(self) -> Array:
         """The variances of the running sums that it is made for, shape (n,)."""
         return variances(self.sums, self.u, self.w, self.nodes)
+
+    @cached_property
+    def _with_total(self) -> Array:
+        """Covariances of plain sums with the last one, shape (n,)."""
+        values = covariances(self.sums, self.u, self.w, self.nodes.reciprocal())
+        q = np.sqrt(self.sums.query_squares)
+        return np.asarray(values / (q * q[-1]))
+
+    def free_vector(self) -> Array:
+        """X^-1 1, shape (n,): where the total is one of the sums, differences of S e_n."""
+        if not self.sums.tells_total:
+            return super().free_vector()
+        return np.diff(self._with_total, prepend=0.0)
+
+    def norm_beside(self, workload: Workload, power: float) -> float | None:
+        """`variance_norm` of the running sums before the last one beside it, which is the total."""
+        ratios = query_ratios(workload, self.sums)
+        if ratios is None or not self.sums.tells_total:
+            return None
+        reciprocal = self.nodes.reciprocal()
+        variances, explained = variances_beside(self.sums, self.u, self.w, reciprocal)
+        return power_mean(ratios[:-1] * (variances - explained), power)
 
     @property
     def recurrence(self) -> Factor:

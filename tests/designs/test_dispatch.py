@@ -29,7 +29,7 @@ TABLE = [
     ("prefix:64*histogram:64+total:64*prefix:64", {"neighbours": "replace"}, None),
     (np.eye(3), {}, "one matrix"),
     ("prefix:1025", {}, "stream"),
-    ("prefix:1025", {"neighbours": "replace"}, "one matrix"),
+    ("prefix:1025", {"neighbours": "replace"}, "stream"),
     ("prefix:8", {"buffers": 3}, "stream"),
     ("all-range:6000", {}, "all ranges"),
     (TablesWorkload([3, 4], [(0,), (1,)]), {}, "tables of plain attributes"),

@@ -31,6 +31,8 @@ from pmldesign.verify.forms.marginals import lower_bound as marginals_bound
 from pmldesign.verify.forms.products import check_beside_table, check_product
 from pmldesign.verify.forms.unions import check_product_basis
 from pmldesign.verify.report import Arrays, Header
+from pmldesign.verify.streams.beside_total import check_beside_total, is_plain
+from pmldesign.verify.streams.beside_total import lower_bound as bound_beside_total
 from pmldesign.verify.streams.running_sums import check_intervals, check_stream, is_exact
 from pmldesign.verify.streams.running_sums import lower_bound as stream_bound
 from pmldesign.verify.streams.several import check_several
@@ -82,9 +84,12 @@ def _of_epochs(arrays: Arrays) -> int:
 
 
 def _stream_bound(claims: Claims) -> Any:
-    if claims.arrays["dual_w"].ndim > 1 or claims.header["neighbours"] != "add-remove":
+    arrays, p = claims.arrays, float(claims.header["p"])
+    if claims.header["neighbours"] == "replace" and "w" in arrays:
+        return bound_beside_total(arrays, p)
+    if arrays["dual_w"].ndim > 1 or claims.header["neighbours"] != "add-remove":
         return None
-    return stream_bound(claims.arrays, float(claims.header["p"]))
+    return stream_bound(arrays, p)
 
 
 def _regions_bound(claims: Claims) -> Any:
@@ -111,6 +116,12 @@ def _is_product(claims: Claims) -> bool:
     """Whether queries and strategy are one product without weights, under add-remove."""
     arrays, single = claims.arrays, claims.queries.factors() is not None
     return claims.plain and "weights" not in arrays and single
+
+
+def _is_beside_total(claims: Claims) -> bool:
+    """Whether Gaussian noise is on running sums of which the last one is public."""
+    replaced = claims.header["neighbours"] == "replace" and not claims.pml
+    return replaced and claims.gaussian and is_plain(claims.arrays)
 
 
 SEVERAL = Method(lambda c: c.large and c.plain and c.gaussian, check_several)
@@ -147,6 +158,7 @@ FORMS: dict[str, Form] = {
                 check_stream,
                 lambda arrays: balls.NAME if is_exact(arrays) else rounding.NAME,
             ),
+            Method(_is_beside_total, check_beside_total),
         ),
         several=(SEVERAL,),
         lower=_stream_bound,

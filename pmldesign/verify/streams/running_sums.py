@@ -69,7 +69,7 @@ def _longest(arrays: Arrays) -> Any:
     u, w, q, h, rates = _in_balls(arrays)
     columns = [arb(0)] * len(w)
     inner, beside = _columns_chain(u, q, h, rates)
-    for square, weight in zip(*_nodes(arrays), strict=True):
+    for square, weight in zip(*nodes_of(arrays), strict=True):
         shifted = [a + square * b for a, b in zip(inner, w, strict=True)]
         for i, value in enumerate(inverse_diagonal(shifted, beside)):
             columns[i] += weight * value
@@ -116,7 +116,7 @@ def deviations(arrays: Arrays) -> Callable[[float], Any]:
     """(sum_t s_t^p)^(1/p) for every p, s_t^2 the variance of query t per unit of noise."""
     if not is_exact(arrays):
         return spread_of((_long_variances(arrays), 1))
-    variances = _variances(_in_balls(arrays), *_nodes(arrays))
+    variances = _variances(_in_balls(arrays), *nodes_of(arrays))
     return lambda p: power_norm(variances, p)
 
 
@@ -125,7 +125,7 @@ def _long_variances(arrays: Arrays) -> Any:
     n, weights = len(arrays["w"]), arrays["weights_of_poles"]
     names = ("query_weights", "step_weights", "u")
     q, h, u = (np.broadcast_to(arrays[name], n) for name in names)
-    zeros, shares = np.array(reciprocal(*_nodes(arrays)), dtype=float).reshape(-1, 2).T
+    zeros, shares = np.array(reciprocal(*nodes_of(arrays)), dtype=float).reshape(-1, 2).T
     diagonals, _ = variance_chain(arrays, n).inverse_diagonals(zeros)
     running, value = np.empty(n), 0.0
     rates = np.concatenate([[0.0], np.broadcast_to(arrays["rates"], n - 1)])
@@ -145,7 +145,7 @@ def _in_balls(arrays: Arrays) -> tuple[list[Any], ...]:
     return tuple([arb(value) for value in part.tolist()] for part in values)
 
 
-def _nodes(arrays: Arrays) -> tuple[list[Any], list[Any]]:
+def nodes_of(arrays: Arrays) -> tuple[list[Any], list[Any]]:
     """s_k^2 and c_k."""
     squares = [arb(value) ** 2 for value in arrays["poles"].tolist()]
     return squares, [arb(value) for value in arrays["weights_of_poles"].tolist()]

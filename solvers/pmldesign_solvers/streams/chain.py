@@ -79,6 +79,11 @@ class RunningSums(StreamProblem):
         logs = (np.log(rates), np.log(query_weights), np.log(step_weights))
         self.smooth = all(np.abs(np.diff(log)).sum() <= SMOOTH * log.size for log in logs)
 
+    @property
+    def tells_total(self) -> bool:
+        """Whether the last of them is the total of all inputs, weighted: nothing fades."""
+        return bool((self.rates == 1.0).all() and (self.step_squares == 1.0).all())
+
     def chain(self, u: Array, w: Array) -> Chain:
         """The path from the first row to the last column."""
         row, column = 1.0 / (w * self.step_squares), 1.0 / (u * self.query_squares)

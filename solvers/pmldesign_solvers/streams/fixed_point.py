@@ -141,10 +141,10 @@ def start(
                 break
     except KeyboardInterrupt:
         clock.interrupted = True
-    return _refined(u, problem.cells), _refined(w, problem.cells)
+    return refined(u, problem.cells), refined(w, problem.cells)
 
 
-def _refined(weights: Array, cells: int) -> Array:
+def refined(weights: Array, cells: int) -> Array:
     """Weights of four times as many cells."""
     coarse, layer = np.log(weights), len(weights) // 8
     x = (np.arange(cells) + 0.5) / cells

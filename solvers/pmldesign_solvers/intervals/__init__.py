@@ -1,0 +1,7 @@
+"""Running sums whose total is public, in O(n K): neighbours move a record from a step to another.
+
+dual        lower bounds from product weights of intervals, certified
+beside      what a stream is worth beside the total, certified
+shape       weights of queries that suit it, from few steps
+solve       both bounds, and the strategy
+"""
