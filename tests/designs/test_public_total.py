@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.designs import DesignOptions, factorize
-from pmldesign.designs.dispatch import route
+from pmldesign.designs import DesignOptions, factorize, route
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import StreamStrategy
 from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.reading import read_archive
-from pmldesign.workloads import RunningWorkload, as_workload, public
+from pmldesign.workloads import RECORDS, RunningWorkload, as_workload
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +61,7 @@ def test_the_design_is_what_its_matrix_says(best, noisy):
     assert noisy.error() == pytest.approx(noisy.scale * np.linalg.norm(roots), rel=1e-6)
     assert best.certificate.upper == pytest.approx(np.linalg.norm(roots), rel=1e-6)
     np.testing.assert_allclose(
-        strategy.beside(public.RECORDS).variances(best.workload.beside(public.RECORDS)),
+        strategy.beside(RECORDS).variances(best.workload.beside(RECORDS)),
         roots**2,
         atol=1e-8,
     )
@@ -75,13 +74,13 @@ def test_weighted_queries_beside_the_total():
     sums = workload.running_sums
     nodes = factorize("prefix:120", buffers=4, rel_gap=1).strategy.nodes
     strategy = StreamStrategy("s", sums, rng.uniform(1, 3, n), rng.uniform(1, 3, n), nodes)
-    beside = strategy.beside(public.RECORDS)
+    beside = strategy.beside(RECORDS)
     R = strategy.matrix - strategy.matrix.mean(axis=1, keepdims=True)
     errors = workload.to_dense() @ np.linalg.pinv(R)
     expected = (errors**2).sum(axis=1)
-    found = beside.variances(workload.beside(public.RECORDS))
+    found = beside.variances(workload.beside(RECORDS))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7 * expected.max())
-    norm = beside.variance_norm(workload.beside(public.RECORDS), 2)
+    norm = beside.variance_norm(workload.beside(RECORDS), 2)
     assert norm == pytest.approx(np.linalg.norm(expected), rel=1e-6)
 
 
