@@ -21,8 +21,10 @@ from pmldesign.designs.results import Searched
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.alpha.ball import merged
+from pmldesign.privacy.calibration import calibration_seconds
 from pmldesign.privacy.guarantees import PMLGuarantee
 from pmldesign.privacy.neighbours import Neighbours, distinct_columns
+from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.arguments import RANK_CUTOFF
 from pmldesign.workloads import Workload
@@ -122,6 +124,7 @@ def _descended(
     workload, R = before.workload.whole, before.strategy.matrix
     envelope = guarantee.failure == "envelope"
     seconds = step_seconds(*R.shape) + (TUNED if envelope else 1) * SCALE_SECONDS * R.shape[1] ** 2
+    seconds += calibration_seconds(guarantee, Noise.GAUSSIAN, *R.shape)
     if not SolverOptions(time_limit=time_limit).allows(seconds):
         return before, Status.TIME_LIMIT
     # any matrix of the same Gram matrix and of full row rank will do
