@@ -171,6 +171,11 @@ def error_bounds(
     if factorization is None:
         options["neighbours"] = guarantee.neighbours
         factorization = factorize(workload, p=2.0 if p is None else p, **options)
+    if factorization.strategy.sampling is not None:
+        raise InvalidInputError(
+            "no bounds are known on mechanisms whose steps draw their records at random; leave"
+            " rate out: how often a person takes part at most is such as 63,every=16"
+        )
     if p is not None and exponent(p) != factorization.p:
         raise InvalidInputError(
             f"p must be that of the factorization, {factorization.p:g}, got {p:g}; factorize for p"

@@ -21,6 +21,7 @@ from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
+from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign_solvers.norm.solution import Status
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def command(asked: Asked) -> None:
             callback=callback,
             **options,
         )
+        participation = participation_of(best.norm_design.strategy)
         # first what was asked for, then what it is compared with, which may take longer
         if asked.output is not None:
             _write(best, asked.output)

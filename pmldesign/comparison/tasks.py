@@ -83,7 +83,8 @@ class Task:
         rows: Rows = {}
         for index in self.relations()[factorization.neighbours]:
             guarantee = self.guarantees[index]
-            kinds = {p: admissible(guarantee, self.noise, p) for p in values}
+            drawn = factorization.strategy.sampling is not None
+            kinds = {p: admissible(guarantee, self.noise, p, sampled=drawn) for p in values}
             candidates = {
                 kind: calibrated(factorization, guarantee, kind)
                 for kind in dict.fromkeys(itertools.chain(*kinds.values()))

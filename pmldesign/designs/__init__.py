@@ -16,6 +16,7 @@ __getattr__ = face(
         "min_norm": "factorize",
         "nested.course": "solve_regions",
         "options": "DesignOptions",
+        "participation.sampled": "with_parts",
         "rivals": "row_seconds",
         "streaming": "first_early require_streaming",
         "structured": "solve_all_ranges",

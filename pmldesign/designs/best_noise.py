@@ -23,6 +23,7 @@ from pmldesign.designs.options import (
     DesignOptions,
     takes_options,
 )
+from pmldesign.designs.participation.sampled import with_parts
 from pmldesign.designs.results import Design, Optimized, Searched
 from pmldesign.designs.rivals import CLOSE, best_of, with_rivals, with_time_for_noise
 from pmldesign.designs.streaming import require_streaming
@@ -40,7 +41,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy, baseline
-from pmldesign.strategies.participation.schema import Participation
+from pmldesign.strategies.participation.schema import Participation, SampledParticipation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
@@ -92,6 +93,9 @@ def all_designs(
         asked = replace(asked, neighbours=guarantee.neighbours)
     if guarantee is not None and guarantee.pml and asked.schema is not None:
         raise asked.schema.refusal()
+    if isinstance(asked.schema, SampledParticipation) and asked.schema.open:
+        parts = with_parts(workload, asked.schema, guarantee)
+        asked = replace(asked, participation=parts)
     if streaming:
         require_streaming(workload, asked.neighbours, full_rank=asked.method == "scaling")
     require_feasible(guarantee, workload.shape[1], noise=noise, p=p)

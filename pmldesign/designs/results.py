@@ -251,8 +251,8 @@ class Optimized(Drawn, Displayed):
         return title, [*facts, ("for", promise)]
 
     def lower_bound(self) -> Bound | None:
-        """The largest lower bound for every mechanism of the guarantee."""
-        if self.guarantee is None:
+        """The largest lower bound for every mechanism of the guarantee; None if steps are drawn."""
+        if self.guarantee is None or self.norm_design.strategy.sampling is not None:
             return None
         listed = all_bounds(
             self.norm_design.workload,

@@ -83,7 +83,7 @@ def write_strategy(
     header, arrays = strategy_content(design)
     if mechanism is not None and mechanism.calibration is not None:
         header |= _noise_claims(mechanism, design.p)
-    if isinstance(design, Design):
+    if isinstance(design, Design) and design.strategy.sampling is None:
         header |= {"lower": design.certificate.lower, "upper": design.certificate.upper}
         arrays |= _duals(design)
     write_content(path, header, arrays)

@@ -83,12 +83,10 @@ def mechanism(
         p = getattr(given, "p", 2.0)
     relation = Neighbours(neighbours) if guarantee is None else guarantee.neighbours
     p = exponent(p)
-    kinds = admissible(guarantee, noise, p)
     measured, schema = as_strategy(strategy, queries), as_participation(participation)
     if schema is not None:
         measured = with_participation(measured, schema)
-    if measured.sampling is not None and noise == "auto":
-        kinds = (Noise.GAUSSIAN,)
+    kinds = admissible(guarantee, noise, p, sampled=measured.sampling is not None)
     factorization = answer(measured, queries, relation)
     candidates = tuple(
         calibrated(factorization, guarantee, kind, allow_vacuous=allow_vacuous) for kind in kinds
@@ -161,14 +159,14 @@ def _error_or_inf(mechanism: Mechanism, p: float) -> float:
 
 
 def admissible(
-    guarantee: Guarantee | None, noise: NoiseChoice, p: float = 2.0
+    guarantee: Guarantee | None, noise: NoiseChoice, p: float = 2.0, *, sampled: bool = False
 ) -> tuple[Noise, ...]:
     """The kinds of noise to consider; a single one for the caller's explicit choice.
 
     Cube noise is for strategies that were made for it: only a design tries it unasked.
 
     At p beyond LARGEST_EXPONENT, where no error of Laplace noise is computed, Gaussian noise alone
-    if it meets the guarantee.
+    if it meets the guarantee; and so where steps draw their records at random.
 
     Raises:
         InvalidInputError: there is no such noise.
@@ -180,7 +178,7 @@ def admissible(
         require_guarantee(guarantee)
     if noise != "auto":
         return (Noise(noise),)
-    if guarantee is None:
+    if guarantee is None or sampled:
         return (Noise.GAUSSIAN,)
     if Noise.GAUSSIAN in guarantee.noises and LARGEST_EXPONENT < p < math.inf:
         return (Noise.GAUSSIAN,)

@@ -46,9 +46,10 @@ class QuestionOptions:
     """What is asked about: attributes, weights, what is public, and how often people take part."""
 
     participation: str | None = option(
-        "Streams: a person takes part in up to K steps, exactly or at least B apart; tables: has up"
-        " to K rows, in any or in different cells (a schema says it itself).",
-        metavar="K,every=B|K,min-sep=B|K,any|K,one-per=cell",
+        "Streams: a person takes part in up to K steps, exactly or at least B apart, or in those"
+        " that draw it with probability Q, every B; tables: has up to K rows, in any or in"
+        " different cells (a schema says it itself).",
+        metavar="K,every=B|K,min-sep=B|sampled,every=B,rate=Q|K,any|K,one-per=cell",
     )
     known: str | None = option(
         "Queries whose answers are public and not protected: total, or a partition of the cells.",

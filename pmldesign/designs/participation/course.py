@@ -1,6 +1,7 @@
 """Strategies for people who take part in several steps of running sums (docs/streams.md), p = 2.
 
 fixed epochs, n <= k b     the certified optimum (`pmldesign_solvers.participation.fixed_epochs`)
+drawn at random            `sampled`
 everything else            the best of what is known for it: the strategy that goes with the lower
                            bound, the optimum for fixed epochs that cover all steps, for min-sep
                            banded strategies and some with a few poles, which searches find, the
@@ -33,6 +34,7 @@ from pmldesign.designs.participation.bounds import (
     solvable,
 )
 from pmldesign.designs.participation.persons import solve_persons
+from pmldesign.designs.participation.sampled import solve_sampled
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
@@ -43,7 +45,7 @@ from pmldesign.strategies.baselines.toeplitz import banded_root, toeplitz_rate
 from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.persons import PersonRows
-from pmldesign.strategies.participation.schema import Participation
+from pmldesign.strategies.participation.schema import Participation, SampledParticipation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
 from pmldesign_solvers.certificate.cells import Certificate
@@ -84,6 +86,12 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
             " --method out"
         )
     plain = replace(options, participation=None)
+    if isinstance(participation, SampledParticipation):
+        if participation.rate == 1 and not participation.open:
+            steps = participation.reach(workload.shape[1])
+            fixed = Participation(steps, participation.apart, fixed=True)
+            return solve_participation(workload, p, replace(options, participation=fixed), once)
+        return solve_sampled(workload, options, once(workload, p, plain))
     if participation.reach(workload.shape[1]) == 1:
         design = once(workload, p, plain)
         return replace(design, strategy=with_participation(design.strategy, participation))

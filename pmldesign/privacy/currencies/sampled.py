@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import probability
 from pmldesign.errors import require_extra
+from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.brackets import private_end
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
@@ -67,21 +68,31 @@ class Sampling:
         Raises:
             InvalidInputError: dp-accounting is not installed, or no scale is in the range.
         """
-
-        def loss(grid: float, ratio: float) -> float:
-            pair = losses(ratio, self.rate, self.rounds, grid)
-            return float(pair.get_delta_for_epsilon(epsilon))
-
-        start = private_end(
-            lambda scale: loss(ROUGH, 1 / scale), delta, start=1.0, ratio=1.5, width=NEAR
-        )
+        start = self.roughly(epsilon, delta) / self.longest
         return self.longest * private_end(
-            lambda scale: loss(GRID, quotient_above(1.0, scale)),
+            lambda scale: self._loss(scale, epsilon, GRID),
             delta,
             start=start,
             ratio=1 + 2 * NEAR,
             width=WIDTH,
         )
+
+    def roughly(self, epsilon: float, delta: float, grid: float = ROUGH) -> float:
+        """`scale` from losses on a grid of one's own, rounded up; raises as that."""
+        apart = max(0.5, self.rate * math.sqrt(self.rounds))  # mostly; small scales take long
+        start = analytic_gaussian_scale(apart, epsilon=epsilon, delta=delta)
+        return self.longest * private_end(
+            lambda scale: self._loss(scale, epsilon, grid),
+            delta,
+            start=start,
+            ratio=1.2,
+            width=NEAR,
+        )
+
+    def _loss(self, scale: float, epsilon: float, grid: float) -> float:
+        """Delta at a multiple of the longest column."""
+        pair = losses(quotient_above(1.0, scale), self.rate, self.rounds, grid)
+        return float(pair.get_delta_for_epsilon(epsilon))
 
 
 @dataclass(frozen=True, slots=True)

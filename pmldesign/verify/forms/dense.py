@@ -21,7 +21,7 @@ from pmldesign.verify.distributions import Rows, rows_of
 from pmldesign.verify.forms.known_tables import lower_bound as beside_tables
 from pmldesign.verify.forms.structured import Computed, check_computed
 from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, Header
-from pmldesign.verify.streams.participation import Pattern
+from pmldesign.verify.streams.participation import Drawn, Pattern
 
 MOST_CELLS = 2048
 """Beyond, the loss under PML of a strategy with structure is that of its farthest columns."""
@@ -148,8 +148,19 @@ def check_dense(strategy: Dense, checks: Checks) -> None:
         max(arithmetic.WEAKEST, strategy.rounding),
         strategy.slack,
         len(strategy.R),
+        _drawn(strategy),
     )
     check_computed(strategy.header, computed, checks)
+
+
+def _drawn(strategy: Dense) -> Drawn | None:
+    """What draws make of noise on R, lower triangular, in bands."""
+    R, pattern = strategy.R, strategy.pattern
+    if pattern is None or np.triu(R, 1).any() or len(R) != len(R.T):
+        return None
+    rows, columns = np.nonzero(R)
+    longest = float(np.linalg.norm(R, axis=0).max()) * (1 + 8 * rounding.UNIT * len(R))
+    return pattern.drawn(int((rows - columns).max()) + 1, longest, len(R))
 
 
 class _Distances:

@@ -87,6 +87,7 @@ class Computed:
         slack_of_sensitivity: the same of sensitivities, and what depends on them alone.
         slack_of_loss: the same of losses.
         measurements: the number r of rows of R.
+        drawn: from an epsilon and a scale to the delta, where steps draw their records at random.
     """
 
     spread: Callable[[float], Any] | None
@@ -103,6 +104,7 @@ class Computed:
     slack_of_sensitivity: float = SLACK
     slack_of_loss: float = 100 * SLACK  # a delta at a distance with rounding
     measurements: int = 0
+    drawn: Callable[[float, float], float | None] | None = None
 
 
 def rounded(value: float) -> Any:
@@ -174,6 +176,9 @@ def _check_privacy(header: Header, computed: Computed, scale: float, checks: Che
     loss = None
     if pml and norm in computed.rows:
         loss = pml_loss(numbers, noise, computed.rows[norm](numbers), arb(scale))
+    elif computed.drawn is not None and noise == "gaussian" and numbers.get("delta"):
+        delta = computed.drawn(numbers["epsilon"], scale)
+        loss = None if delta is None else (arb(delta), numbers["delta"])
     elif not pml and longest is not None:
         loss = dp_loss(numbers, noise, longest / arb(scale))
     if loss is None:
@@ -185,7 +190,8 @@ def _check_privacy(header: Header, computed: Computed, scale: float, checks: Che
     if "achieved" in header:
         proved = value * (1 - computed.slack_of_loss)
         promised = target * (1 + slack) / proved - 1 if proved else 0.0
-        weaker = promised if pml else min(computed.weaker_loss, promised)
+        above_loss = pml or computed.drawn is not None
+        weaker = promised if above_loss else min(computed.weaker_loss, promised)
         checks.at_most("achieved", header["achieved"], proved, weaker=weaker)
 
 

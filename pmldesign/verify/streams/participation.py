@@ -4,6 +4,8 @@ Data of neighbours differ in the steps of a pattern, in each by a contribution o
 With X = R^T R the squared l2 sensitivity is at most the largest sum of abs(X_ij) over a pattern:
 
     k,every=b     c, c + b, ..., k steps: sums over windows of k members of each class mod b
+    sampled,every=b,rate=q
+                  all steps of a class; the draws count in the loss alone (`sampled`)
     k,min-sep=b   any k steps at least b apart. With f_q(i, j) the largest sum of q entries of row i
                   of abs(X) in steps from j on that are b apart, at most max_i V_{k-1}(i),
 
@@ -28,30 +30,43 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pmldesign.verify.sampled import sampled_delta
+
 FORM = re.compile(r"([1-9]\d{0,8}),(every|min-sep)=([1-9]\d{0,8})")
+SAMPLED = re.compile(r"sampled,every=([1-9]\d{0,8}),rate=(\d+(?:\.\d*)?(?:e-\d+)?)")
 MOST_SIGNED = 2**16
 """Patterns with signs that are tried: a second."""
+UP = 1e-12
+"""Relative, of rounding."""
 PAIRS = 4e8
 """Of n^3 k, up to which two steps are known."""
 
 
+Drawn = Callable[[float, float], float | None]
+"""From an epsilon and a scale to the delta of noise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Up to k steps, b apart."""
+    """Up to k steps, b apart, for each of which a record is drawn with a probability."""
 
     times: int
     apart: int
     fixed: bool
+    rate: float = 1.0
 
     @classmethod
     def of(cls, text: str) -> Pattern:
         """As files have it."""
-        form = FORM.fullmatch(text)
+        form, sampled = FORM.fullmatch(text), SAMPLED.fullmatch(text)
+        if sampled is not None and 0 < float(sampled[2]) <= 1:
+            return cls(10**9, int(sampled[1]), True, float(sampled[2]))
         if form is None:
             raise ValueError(f"{text!r} is no participation")
         return cls(int(form[1]), int(form[3]), form[2] == "every")
@@ -59,6 +74,20 @@ class Pattern:
     def reach(self, steps: int) -> int:
         """How many of so many steps."""
         return min(self.times, -(-steps // self.apart))
+
+    def drawn(self, bands: int, longest: float, steps: int) -> Drawn | None:
+        """What draws make of noise on a lower triangular R with columns that are at most so long.
+
+        None without draws, and where R has more bands than steps are apart: its columns meet then.
+        """
+        if self.rate == 1 or bands > self.apart:
+            return None
+
+        def delta(epsilon: float, scale: float) -> float | None:
+            ratio = longest / scale * (1 + UP)
+            return sampled_delta(ratio, self.rate, self.reach(steps), epsilon)
+
+        return delta
 
     def allows(self, patterns: Any) -> bool:
         """Whether a person may take part in all steps of each row."""

@@ -64,9 +64,13 @@ def check_several(header: Header, arrays: Arrays, queries: Queries, checks: Chec
         if too_long(arrays, checks):
             return
         square, spread = _of_stream(arrays, pattern), deviations(arrays)
+    drawn = None
+    if "coefficients" in arrays:
+        drawn = pattern.drawn(int(bands), float(np.linalg.norm(r)), n)
     sensitivities = {} if square is None else {"l2": rounded(math.sqrt(square))}
     lower = _lower(arrays, pattern, p)
-    check_computed(header, Computed(spread, n, sensitivities.get, lower), checks)
+    computed = Computed(spread, n, sensitivities.get, lower, drawn=drawn)
+    check_computed(header, computed, checks)
 
 
 def _of_blocks(blocks: Any, pattern: Pattern) -> float | None:
