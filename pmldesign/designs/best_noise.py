@@ -28,7 +28,7 @@ from pmldesign.designs.results import Design, Optimized, Searched
 from pmldesign.designs.rivals import CLOSE, best_of, with_rivals, with_time_for_noise
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.errors import InvalidInputError
-from pmldesign.factorization import with_known
+from pmldesign.factorization import answer, with_known
 from pmldesign.mechanisms import (
     Mechanism,
     NoiseChoice,
@@ -99,6 +99,8 @@ def all_designs(
     if streaming:
         require_streaming(workload, asked.neighbours, full_rank=asked.method == "scaling")
     require_feasible(guarantee, workload.shape[1], noise=noise, p=p)
+    if asked.start is not None:
+        answer(asked.start, workload, asked.neighbours)
     asked, first, coarse = with_time(asked, workload, guarantee, noise, p)
     design = solve(workload, p, first)
     return improve(
@@ -164,7 +166,7 @@ def improve(
     Raises:
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `all_designs`.
     """
-    p = factorization.p
+    p, starts = factorization.p, _starts(factorization, options)
     seconds = _time_for_searches(factorization, options, search_time)
     coarse = factorization.strategy.by_diameter
     if coarse:
@@ -199,6 +201,7 @@ def improve(
             searched = _laplace_search(
                 factorization,
                 guarantee,
+                starts=starts,
                 seed=seed,
                 time_limit=seconds,
                 least_gain=LEAST_GAIN if search_time is None else 0.0,
@@ -223,6 +226,15 @@ def improve(
     found = [*others, cube.mechanism] if cube is not None else others
     designs = Optimized(factorization, polished, searched, guarantee, (first, *found), cube)
     return with_rivals(designs, options, allowed, names=rivals, streaming=streaming)
+
+
+def _starts(factorization: Design, options: DesignOptions) -> list[Strategy]:
+    """What searches begin from: the strategy of least norm, and one of the caller's own."""
+    starts = [factorization.strategy]
+    if options.start is not None:
+        own = answer(options.start, factorization.workload, factorization.neighbours)
+        starts.append(own.strategy)
+    return [with_participation(strategy, None) for strategy in starts]
 
 
 def _is_better(search: Searched, others: Sequence[Mechanism], p: float) -> bool:
@@ -251,13 +263,12 @@ def _cube_search(
     small = is_small(workload) and Noise.CUBE.has_error(p)
     if not (noise == "cube" or small):
         return None
-    start = with_participation(factorization.strategy, None)
     searched = cube_design(
         workload,
         guarantee,
         p,
         factorization.neighbours,
-        starts=[start] if small else (),
+        starts=_starts(factorization, options) if small else (),
         seed=seed,
         time_limit=seconds,
         callback=options.callback,
@@ -297,7 +308,6 @@ def _laplace_search(
         workload,
         promise,
         p=p,
-        starts=[with_participation(factorization.strategy, None)],
         **search,
     )
     if guarantee is not None and schema is None:

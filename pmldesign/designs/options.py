@@ -10,15 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from pmldesign.arguments import instance, positive, whole
+from pmldesign.arguments import instance, positive, shown, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.participation.schema import (
     AnyParticipation,
     Participation,
     as_participation,
     participation_refusal,
 )
+from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Step
 from pmldesign_solvers.operators.differences import Relation
@@ -52,6 +54,9 @@ class DesignOptions:
         participation: how often a person takes part in the steps of running sums, such as
             "16,every=64" or "4,min-sep=64", at p = 2 under add-remove, or in the rows of a table,
             such as "3,any" (docs/people.md); None for once.
+        start: a strategy, an earlier design or a matrix that the searches for Laplace and cube
+            noise begin from besides others; the one for Laplace noise ends no worse. The design of
+            least norm is the same from any.
         callback: called with every `Step` of the "scaling" method and of the searches. Ctrl-C
             while they run keeps the best strategy so far, with its true gap.
 
@@ -67,6 +72,7 @@ class DesignOptions:
     solver: str = "SCS"
     buffers: int | None = None
     participation: AnyParticipation | str | None = None
+    start: Any = None
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
@@ -87,6 +93,8 @@ class DesignOptions:
                 raise InvalidInputError(
                     f"buffers must be from 2 to {MOST_BUFFERS}, got {self.buffers}"
                 )
+        if self.start is not None:
+            object.__setattr__(self, "start", _start(self.start))
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
         if isinstance(self.schema, Participation) and self.replace:
             raise participation_refusal()
@@ -110,6 +118,23 @@ class DesignOptions:
     def relation(self) -> Relation:
         """The relation, in the words of the solvers."""
         return "replace" if self.replace else "add-remove"
+
+
+def _start(value: Any) -> Strategy:
+    """A strategy of the caller's.
+
+    Raises:
+        InvalidInputError: something else; a name too, as that is of one for some workload.
+    """
+    try:
+        if not isinstance(value, str):
+            return with_participation(as_strategy(value), None)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"start: {error}") from None
+    raise InvalidInputError(
+        f"start must be a strategy, a design or a matrix, got {shown(value)}; of a name"
+        " pmldesign.baseline makes one"
+    )
 
 
 def takes_options(function: Function) -> Function:

@@ -104,3 +104,43 @@ def test_long_streams_with_several_participations_have_laplace_noise(monkeypatch
     # all cells with noise of scale 2: the variance of the last sum is 8 n
     assert best.max_std <= math.sqrt(8 * 4200) * (1 + 1e-5)
     assert best.sensitivity >= 2
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+def test_a_design_is_no_worse_than_the_start_of_the_caller(relation):
+    guarantee = pml.PureDP(1, relation)
+    queries = np.random.default_rng(5).integers(0, 2, (12, 7)).astype(float)
+    asked = {"guarantee": guarantee, "noise": "laplace"}
+    start = pml.optimize(queries, search_time=0.5, **asked)
+    for given in (start, start.strategy, start.strategy.matrix):
+        again = pml.optimize(queries, search_time=0, start=given, **asked)
+        assert again.error(2) <= start.error(2) * (1 + 1e-9)
+
+
+def test_the_search_begins_from_the_start_of_the_caller(monkeypatch):
+    begun = []
+
+    def descend(_search, candidates):
+        begun.extend(candidate.name for candidate in candidates)
+        return Status.COMPLETED
+
+    monkeypatch.setattr(course.LaplaceSearch, "_descend", descend)
+    queries = np.random.default_rng(6).standard_normal((12, 7))
+    own = pml.strategy(np.random.default_rng(7).standard_normal((9, 7))).renamed("mine")
+    pml.optimize(queries, guarantee=pml.PureDP(1), search_time=9, start=own)
+    assert "mine" in begun
+
+
+def test_a_wrong_start_is_refused_before_the_search(monkeypatch):
+    monkeypatch.setattr(best_noise, "solve", lambda *_: pytest.fail("the design began"))
+    for given, says in (
+        (np.ones((1, 7)), "cannot answer"),
+        (np.eye(4), "4 cells"),
+        ("tree", "start must be a strategy, a design or a matrix, got 'tree'"),
+        (3.5, "start: a strategy is"),
+        (np.full((7, 7), np.nan), "start: "),
+        (np.ma.masked_array(np.eye(7), mask=np.eye(7)), "start: .*masked"),
+    ):
+        for noise in ("auto", "laplace"):
+            with pytest.raises(pml.InvalidInputError, match=says):
+                pml.optimize(np.eye(7), guarantee=pml.ApproxDP(1, 1e-6), noise=noise, start=given)

@@ -116,6 +116,8 @@ class LaplaceSearch:
         if searched:
             if structured:  # their errors have closed forms, which take no time
                 self._compare(structured)
+            if starts[1:]:  # the caller's own, whatever time is left for the descent
+                self._compare(starts[1:])
             named = list(candidates())
             status = self._descend(named)
             # the descent goes by standard deviations, not by err_p
