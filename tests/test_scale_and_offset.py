@@ -73,6 +73,7 @@ def test_all_strategies_and_the_search_with_constants(guarantee):
     assert 0 < searched.mechanism.error(2.0) <= min(plain.values()) * (1 + 1e-9)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("scale", [2.0**-900, 2.0**-530, 2.0**66, 2.0**510, 2.0**1000])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 @pytest.mark.parametrize("p", [2.0, 10.0, math.inf])
@@ -132,6 +133,7 @@ def test_dual_weights_of_a_product_with_marginals_have_one_entry_for_each_query(
     assert best.dual_w.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "text", ["total:4", "histogram:1", "prefix:4*total:2", "marginals:3,3,ways=0", "total:1"]
 )

@@ -81,6 +81,7 @@ def test_replace_neighbours_on_what_is_too_large_for_a_matrix(run, text, status)
     assert run("optimize", text, *GAUSSIAN, *REPLACE, "--rel-gap", "0.01").exit_code == 0
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("text", [LARGE, TABLES])
 @pytest.mark.parametrize("failure", ["slack", "envelope"])
 def test_pml_on_what_is_too_large_for_a_matrix(run, text, failure):

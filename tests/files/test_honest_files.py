@@ -16,6 +16,7 @@ GUARANTEES = [*DP, pml.PML(1.0, 0.1), pml.ApproxPML(1.0, 0.01, 0.1)]
 PARTICIPATIONS = [None, "2,every=2", "2,any", "2,one-per=cell"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("known", [None, PARTITION])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_designs_with_other_noise_hold_and_are_released(tmp_path, neighbours, known):

@@ -55,6 +55,7 @@ def test_theorem_2_is_exceeded_on_the_difference_workload(alpha, theorem_2, reac
         assert exact <= laplace_leakage_bound(W, scale=1, alpha=alpha) + 1e-12
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize("scale", [0.4, 1.0, 3.0])
 @pytest.mark.parametrize("share", [0.05, 0.6, 1.0])
@@ -77,6 +78,7 @@ def test_corollary_1_is_the_worst_case_of_one_record(name, scale, share):
     assert worst == pytest.approx(bound, abs=1e-12)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("records", [2, 3, 4])
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_corollary_1_is_never_exceeded_with_more_records(name, records):

@@ -147,6 +147,7 @@ def test_unions_too_large_for_a_matrix_are_released():
     assert np.allclose(answers, queries.matvec(x.astype(float)), rtol=1e-9, atol=1e-3)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("text", ["prefix:30", "decay:30,0.8"])
 @pytest.mark.parametrize("neighbours", [*Neighbours])
 def test_long_running_sums_are_measured_by_their_recurrence(text, neighbours, monkeypatch):

@@ -53,6 +53,7 @@ def test_an_operator_is_written_out_and_a_gram_matrix_of_its_own_is_used():
         as_workload(object())
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2, 4, np.inf])
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_bounds_of_products_and_of_the_matrix_overlap(p, relation, monkeypatch):

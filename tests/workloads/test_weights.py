@@ -82,6 +82,7 @@ def test_structure_is_kept():
     assert pml.workload("1*prefix:4").unweighted is None
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2, 3.5, math.inf])
 @pytest.mark.parametrize("weight", [1e-3, 1e-1, 30, 1e3])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
@@ -94,6 +95,7 @@ def test_a_weighted_union_equals_the_matrix_with_scaled_rows(p, weight, neighbou
     assert structured.certificate.upper == pytest.approx(dense.certificate.upper, rel=2 * GAP)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2, 4, math.inf])
 @pytest.mark.parametrize("weight", [1e-3, 1, 1e3])
 def test_blocks_of_a_large_union_equal_the_matrix(p, weight, monkeypatch):
@@ -110,6 +112,7 @@ def test_blocks_of_a_large_union_equal_the_matrix(p, weight, monkeypatch):
     np.testing.assert_allclose(deviations, rows, rtol=1e-8)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2, math.inf])
 @pytest.mark.parametrize("weight", [1e-3, 1e3])
 def test_tables_with_weights_have_bounds_around_those_of_the_matrix(p, weight, monkeypatch):

@@ -123,6 +123,7 @@ def test_the_sum_over_poles_is_the_diagonal_of_the_system(
     np.testing.assert_allclose(whole, exact + 2.0, rtol=error)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("relation", KINDS)
 @pytest.mark.parametrize("p", P_VALUES)
 def test_bounds_of_every_iterate_are_valid(relation, p):

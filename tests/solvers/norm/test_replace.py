@@ -142,6 +142,7 @@ def test_random_workloads_are_certified(n, m, p, seed):
     assert_certified(solve(A, p), A, p, rel_gap=1e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", ["primal", "dual"])
 @pytest.mark.parametrize("solver", ["SCS", "CLARABEL"])
 @settings(max_examples=2)

@@ -53,6 +53,7 @@ def test_programs_reach_their_gap_on_prefix_sums(form, solver, p):
     assert oracle.certificate.lower <= own.upper
 
 
+@pytest.mark.sweep
 @forms
 @pytest.mark.parametrize("p", [1000, 20000])
 def test_columns_shorter_than_1_stay_short(form, p):
@@ -208,6 +209,7 @@ def test_unknown_solvers_and_zero_workloads_are_refused():
         programs.solve(np.zeros((2, 3)), 2)
 
 
+@pytest.mark.sweep
 @forms
 @solvers
 def test_a_time_limit_is_called_a_time_limit(form, solver):

@@ -50,6 +50,7 @@ def skewed(R, B, seed):
     return T @ R, B @ np.linalg.inv(T)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("share", [None, 0.5])
 @pytest.mark.parametrize("p", [2, 4])
 def test_single_cells_are_optimal_for_a_histogram(share, p):
