@@ -23,7 +23,7 @@ import numpy as np
 from peers import PEERS
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.certificate.cells import certify, upper_bound
+from pmldesign_solvers.certificate import certify, upper_bound
 from pmldesign_solvers.norm.options import SolverOptions
 from pmldesign_solvers.norm.solution import Solution
 from pmldesign_solvers.norm.solve import solve_norm

@@ -28,7 +28,7 @@ from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.schema import Participation, as_participation
 from pmldesign.streams.recurrences import lower_triangular, recurrence_of
-from pmldesign_solvers.participation.scaled_toeplitz import reciprocal
+from pmldesign_solvers.participation import reciprocal
 
 RESULTS = Path(__file__).parent / "results"
 CASES: tuple[tuple[int, str | None], ...] = (

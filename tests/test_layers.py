@@ -38,12 +38,7 @@ SOLVER_ROOMS = [
 MOST_MODULES = 14
 """In a room of the solvers: as many names as are still read at a glance."""
 
-INNER = {
-    *("pmldesign.cli", "pmldesign.verify"),
-    *("pmldesign_solvers.certificate", "pmldesign_solvers.intervals"),
-    "pmldesign_solvers.participation",
-    *("pmldesign_solvers.search", "pmldesign_solvers.streams", "pmldesign_solvers.tables"),
-}
+INNER = {"pmldesign.cli", "pmldesign.verify", "pmldesign_solvers.intervals"}
 """Rooms of which tests still import modules inside; of others they see the face alone."""
 
 ROOMS = set().union(*LAYERS)

@@ -16,9 +16,7 @@ from pmldesign.privacy import PML, ApproxDP, ApproxPML, PureDP
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import RECORDS, DenseWorkload, near_one, parse_workload
 from pmldesign_solvers.norm import Status
-from pmldesign_solvers.search import laplace
-from pmldesign_solvers.search.laplace import SearchOptions
-from pmldesign_solvers.search.laplace_noise import AddRemoveL1, ReplaceL1
+from pmldesign_solvers.search import AddRemoveL1, ReplaceL1, SearchOptions, laplace
 
 TRIANGLE = np.tril(np.ones((6, 6)))
 OFFSETS = [0.0, 1e10, -1e12]

@@ -32,7 +32,7 @@ from pmldesign.verify.forms import form as verified
 from pmldesign.verify.forms import registry
 from pmldesign.workloads import NamedWorkload, Workload
 from pmldesign.workloads.named import table
-from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.certificate import Certificate
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
 

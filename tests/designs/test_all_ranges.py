@@ -9,7 +9,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.strategies import AllRangesStrategy
 from pmldesign.workloads import AllRangesWorkload, RangeWorkload, as_workload
-from pmldesign_solvers.search.plan import FOLLOWED
+from pmldesign_solvers.search import FOLLOWED
 
 
 def test_small_ones_agree_with_the_arrays():

@@ -9,7 +9,7 @@ from pmldesign.designs import with_parts
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import as_participation
 from pmldesign_solvers.participation import level_banded
-from pmldesign_solvers.streams.chain import RunningSums
+from pmldesign_solvers.streams import RunningSums
 
 
 def sums(cells, rate=1.0, weights=None):

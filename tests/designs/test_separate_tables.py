@@ -7,8 +7,7 @@ import pmldesign as pml
 from pmldesign.designs import DesignOptions, is_separate, question, separate_strategy, solve_tables
 from pmldesign.strategies import TableDistances, TablesStrategy
 from pmldesign.workloads import TablesWorkload, as_workload
-from pmldesign_solvers.tables.measured import Measured
-from pmldesign_solvers.tables.sectors import Sector
+from pmldesign_solvers.tables import Measured, Sector
 
 REPLACE = DesignOptions(neighbours="replace", rel_gap=1e-6)
 MIXED = TablesWorkload(

@@ -13,7 +13,7 @@ from pmldesign.privacy import PrivacyCurve, laplace_renyi
 from pmldesign.strategies import baseline
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import Status
-from pmldesign_solvers.search.laplace_sums import laplace_half_widths
+from pmldesign_solvers.search import laplace_half_widths
 
 DELTA = pml.ApproxDP(1, 1e-6)
 

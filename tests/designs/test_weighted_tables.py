@@ -14,9 +14,8 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, PureDP
 from pmldesign.strategies import WeightedTablesStrategy, baseline
 from pmldesign.workloads import MarginalsWorkload, parse_workload
+from pmldesign_solvers.search import TableProblem, covers
 from pmldesign_solvers.search.supports import moves
-from pmldesign_solvers.search.supports.covers import covers
-from pmldesign_solvers.search.supports.weights import TableProblem
 from pmldesign_solvers.structure import residual_spaces
 
 REGION = "histogram:2*histogram:{0}*total:{1}+total:2*total:{0}*histogram:{1}"

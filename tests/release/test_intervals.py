@@ -13,7 +13,7 @@ from pmldesign.privacy import ApproxDP, PureDP
 from pmldesign.release import exact_noise, half_widths
 from pmldesign.strategies import WeightedTablesStrategy, baseline, kinds_of_tables
 from pmldesign.workloads import MarginalsWorkload, parse_workload
-from pmldesign_solvers.search.laplace_sums import (
+from pmldesign_solvers.search import (
     condensed_half_widths,
     laplace_half_widths,
     moment_bound,

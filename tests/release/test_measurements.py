@@ -18,7 +18,7 @@ from pmldesign.cli import main
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.release import as_schema, coarser
 from pmldesign.verify.reading import read_archive
-from pmldesign_solvers.search.laplace_sums import laplace_half_widths
+from pmldesign_solvers.search import laplace_half_widths
 
 CONTENT = {
     "attributes": [

@@ -7,7 +7,7 @@ import pytest
 
 from pmldesign.privacy import PML, Neighbours, PureDP, calibrate, laplace_error
 from pmldesign.strategies import baseline
-from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
+from pmldesign_solvers.search import AddRemoveL1, Leakage, ReplaceL1
 
 
 def guarantee_of(rule):

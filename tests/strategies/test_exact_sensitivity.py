@@ -45,10 +45,8 @@ from pmldesign.strategies import (
     workload_strategy,
 )
 from pmldesign.workloads import RECORDS, RunningWorkload, as_workload
-from pmldesign_solvers.streams.chain import RunningSums
-from pmldesign_solvers.streams.nodes import Nodes
-from pmldesign_solvers.tables.measured import Measured
-from pmldesign_solvers.tables.sectors import Sector
+from pmldesign_solvers.streams import Nodes, RunningSums
+from pmldesign_solvers.tables import Measured, Sector
 from pmldesign_solvers.trees import Tree
 
 EXACT = mpmath.mpf(10) ** -50

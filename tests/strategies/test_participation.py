@@ -24,7 +24,7 @@ from pmldesign.strategies import (
 )
 from pmldesign.strategies.participation import distances
 from pmldesign.workloads import as_workload
-from pmldesign_solvers.participation.patterns import largest_pattern
+from pmldesign_solvers.participation import largest_pattern
 
 
 def patterns(n, schema):

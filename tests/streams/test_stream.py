@@ -25,9 +25,7 @@ from pmldesign.streams import (
     VectorStream,
     dyadic,
 )
-from pmldesign_solvers.streams.blocks import SIZE, BlockRows
-from pmldesign_solvers.streams.chain import RunningSums
-from pmldesign_solvers.streams.nodes import Nodes
+from pmldesign_solvers.streams import SIZE, BlockRows, Nodes, RunningSums
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.privacy import Neighbours, Noise
 from pmldesign.strategies import RegionTablesStrategy, cells_alone, measured
 from pmldesign.workloads import DenseWorkload, RangeWorkload, RegionTablesWorkload
-from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables import Measured
 from pmldesign_solvers.trees import Tree
 
 SIZES = (2, 4, 3)

@@ -9,3 +9,15 @@ patterns      the largest sum of a Gram matrix over patterns of steps
 scaled_toeplitz, banded, poles
               strategies for steps at least b apart, by descent
 """
+
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "entries": "full_gram neighbouring_entries",
+        "epochs": "Epochs resolvent_blocks",
+        "patterns": "largest_pattern",
+        "scaled_toeplitz": "reciprocal scaled",
+    },
+)

@@ -1,1 +1,22 @@
 """Descents on strategies whose error is not convex: Laplace noise, and PML."""
+
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "descent": "LEAST_WORK Descent single_thread",
+        "gaussian_scale": "GaussianLeakage hockey_stick",
+        "laplace": "SearchOptions solve",
+        "laplace_noise": "LARGEST_EXACT AddRemoveL1 Leakage ReplaceL1 is_exact "
+        "log_moment pairwise_l1",
+        "laplace_sums": "condensed_half_widths laplace_half_widths moment_bound",
+        "objectives": "ColumnObjective PairObjective Smoothing Stacked",
+        "plan": "FOLLOWED PATIENCE",
+        "problem": "SearchProblem",
+        "starts": "systems_of_levels tents_in_levels",
+        "supports.covers": "covers",
+        "supports.weights": "TableProblem",
+        "tent_problem": "DenseGram SeparableGram TentProblem",
+    },
+)

@@ -7,3 +7,15 @@ clock         when coarse levels end
 fixed_point   the weights of the dual, from coarse chains to fine ones
 certificate   both bounds, quadrature and rounding included
 """
+
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "blocks": "BlockRows LANES SIZE",
+        "certificate": "lower_bound upper_bound variances",
+        "chain": "AllRanges RunningSums",
+        "nodes": "Nodes zolotarev",
+    },
+)

@@ -12,3 +12,20 @@ lower           lower bounds, certified
 candidates      strategies with their certified values
 solve           all of them in turn, as far as the gap and the time ask for
 """
+
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "even_weights": "extreme_queries length_rows variance_rows",
+        "lower.dual_weights": "DualPoint SectorBound",
+        "lower.replace": "PairBound lower_bound",
+        "measured": "Measured",
+        "problem": "Tables",
+        "query_weights": "Question weighted",
+        "sectors": "Sector",
+        "upper.asked": "Asked",
+        "upper.variances": "Variances",
+    },
+)

@@ -8,9 +8,14 @@ from scipy import sparse
 from scipy.linalg import hadamard
 
 from pmldesign.workloads import as_workload, parse_workload
-from pmldesign_solvers.certificate import cells, factors
-from pmldesign_solvers.certificate.cells import certify, lower_bound, upper_bound
-from pmldesign_solvers.certificate.pairs import laplacian_root
+from pmldesign_solvers.certificate import (
+    cells,
+    certify,
+    factors,
+    laplacian_root,
+    lower_bound,
+    upper_bound,
+)
 from pmldesign_solvers.norm import SolverOptions, solve_norm
 from pmldesign_solvers.operators import TINY, DenseOperator, diameter, power_mean
 

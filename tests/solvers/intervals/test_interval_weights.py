@@ -7,9 +7,7 @@ import pytest
 
 from pmldesign_solvers.intervals import beside, dual, shape
 from pmldesign_solvers.operators import power_mean
-from pmldesign_solvers.streams.chain import RunningSums
-from pmldesign_solvers.streams.factor import factor
-from pmldesign_solvers.streams.nodes import zolotarev
+from pmldesign_solvers.streams import RunningSums, factor, zolotarev
 
 
 def weighted(q):
@@ -86,7 +84,7 @@ def test_variances_beside_the_total(n):
     q, v, w = 10 ** rng.uniform(-1, 1, (3, n))
     sums = weighted(q)
     nodes = zolotarev(*sums.spectrum(v, w), 7)
-    C = factor(sums, v, w, nodes).multiply(np.eye(n))
+    C = factor.factor(sums, v, w, nodes).multiply(np.eye(n))
     errors = q[:, None] * np.cumsum(np.linalg.inv(C), axis=0)
     S = errors @ errors.T
     np.testing.assert_allclose(

@@ -10,9 +10,7 @@ from pmldesign_solvers.intervals import dual, shape
 from pmldesign_solvers.intervals.solve import solve
 from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
 from pmldesign_solvers.operators import DenseOperator, power_mean
-from pmldesign_solvers.streams.chain import RunningSums
-from pmldesign_solvers.streams.factor import factor, generators
-from pmldesign_solvers.streams.nodes import zolotarev
+from pmldesign_solvers.streams import RunningSums, factor, zolotarev
 
 
 def weighted(q):
@@ -32,7 +30,7 @@ def test_bounds_hold_and_are_close(p, q):
     assert found.certificate.upper >= exact.lower
     assert found.certificate.gap < 0.012
     # the strategy itself, as a matrix
-    C = factor(weighted(q), found.u, found.w, found.nodes).multiply(np.eye(30))
+    C = factor.factor(weighted(q), found.u, found.w, found.nodes).multiply(np.eye(30))
     distances = scipy.spatial.distance.pdist(C.T)
     differences = C[:, :-1] - C[:, -1:]  # what the total does not tell
     B = q[:-1, None] * np.cumsum(np.eye(29), axis=0) @ np.linalg.pinv(differences)
@@ -57,7 +55,7 @@ def test_neighbours_are_no_farther_apart_than_the_bound_says():
     n = 512
     sums, w = weighted(np.ones(n)), np.ones(n)
     v = shape.stretched(shape.shape_of_few(np.ones(15))[0], n)
-    shares, decays = generators(sums, v, w, zolotarev(*sums.spectrum(v, w), 6))
+    shares, decays = factor.generators(sums, v, w, zolotarev(*sums.spectrum(v, w), 6))
     X = np.zeros((n, n))
     for i in range(n):  # row by row, by the definition of the generators
         fading = shares[i].copy()

@@ -10,7 +10,7 @@ from certified import CHECK_P, dual_exponent, factorization_value, p_norm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmldesign_solvers.certificate.marginals import lower_bound, upper_bound
+from pmldesign_solvers.certificate import marginals
 from pmldesign_solvers.norm import SolverOptions, Status, solve_marginals, solve_norm
 from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.structure import residual_spaces
@@ -93,8 +93,8 @@ def test_any_weights_and_any_precisions_give_bounds(collection, p, seed):
     u[rng.integers(len(u))] = 1.0
     precisions = 10 ** rng.uniform(-3, 3, len(spaces.dimensions))
     best = solve_marginals(*collection, p).certificate
-    assert lower_bound(spaces, collection[2], u, p) <= best.upper
-    assert best.lower <= upper_bound(spaces, collection[2], precisions, p)
+    assert marginals.lower_bound(spaces, collection[2], u, p) <= best.upper
+    assert best.lower <= marginals.upper_bound(spaces, collection[2], precisions, p)
 
 
 def exact(values):

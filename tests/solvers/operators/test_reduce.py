@@ -11,7 +11,7 @@ from scipy.linalg import hadamard
 from scipy.sparse import csr_array
 
 from pmldesign.workloads import SparseWorkload
-from pmldesign_solvers.certificate.cells import upper_bound
+from pmldesign_solvers.certificate import upper_bound
 from pmldesign_solvers.norm import (
     CRAWL,
     DualFunction,

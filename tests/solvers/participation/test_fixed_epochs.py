@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 
 from pmldesign_solvers.norm import SolverOptions
-from pmldesign_solvers.participation.entries import full_gram, neighbouring_entries
-from pmldesign_solvers.participation.epochs import Epochs, resolvent_blocks
-from pmldesign_solvers.participation.fixed_epochs import lower_bound, solve
-from pmldesign_solvers.streams.chain import RunningSums
-from pmldesign_solvers.streams.nodes import zolotarev
+from pmldesign_solvers.participation import (
+    Epochs,
+    fixed_epochs,
+    full_gram,
+    neighbouring_entries,
+    resolvent_blocks,
+)
+from pmldesign_solvers.streams import RunningSums, zolotarev
 
 
 def plain(n):
@@ -70,7 +73,7 @@ def test_entries_of_resolvents_are_those_of_inverses(n, b):
 @pytest.mark.parametrize(("n", "b"), [(48, 16), (45, 16), (60, 6)])
 def test_both_bounds_are_what_the_matrices_say(n, b):
     epochs = Epochs(plain(n), b)
-    solution = solve(epochs, SolverOptions(1e-6, 100))
+    solution = fixed_epochs.solve(epochs, SolverOptions(1e-6, 100))
     assert solution.certificate.gap <= 1e-6
     A = dense(epochs.sums)
     W = np.zeros((n, n))
@@ -93,18 +96,18 @@ def test_both_bounds_are_what_the_matrices_say(n, b):
 def test_any_weights_bound_from_below():
     rng = np.random.default_rng(3)
     epochs = Epochs(plain(24), 6)
-    best = solve(epochs, SolverOptions(1e-7, 100)).certificate
+    best = fixed_epochs.solve(epochs, SolverOptions(1e-7, 100)).certificate
     for _ in range(5):
         roots = rng.normal(size=(6, 4, 4))
         roots /= np.linalg.norm(roots, axis=2)[:, :, None]
         blocks = rng.dirichlet(np.ones(6))[:, None, None] * (roots @ np.swapaxes(roots, 1, 2))
-        assert lower_bound(epochs, blocks) <= best.upper
+        assert fixed_epochs.lower_bound(epochs, blocks) <= best.upper
 
 
 def test_published_optima_lie_within_the_bounds():
     # jax-privacy's dense optimizer, 10 minutes: an upper bound; the lower one is the design's own
     for n, k, low, high in [(256, 4, 5.211944, 5.211953), (256, 16, 13.303638, 13.303658)]:
-        solution = solve(Epochs(plain(n), n // k), SolverOptions(1e-5, 60))
+        solution = fixed_epochs.solve(Epochs(plain(n), n // k), SolverOptions(1e-5, 60))
         assert solution.certificate.lower / np.sqrt(n) <= high
         assert solution.certificate.upper / np.sqrt(n) >= low
         assert solution.certificate.gap <= 1e-5

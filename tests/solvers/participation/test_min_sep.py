@@ -5,9 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pmldesign_solvers.participation import banded, patterns, poles
-from pmldesign_solvers.participation.scaled_toeplitz import reciprocal, scaled
-from pmldesign_solvers.streams.chain import RunningSums
+from pmldesign_solvers.participation import banded, patterns, poles, reciprocal, scaled
+from pmldesign_solvers.streams import RunningSums
 
 
 def plain(n):

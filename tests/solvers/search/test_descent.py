@@ -5,11 +5,17 @@ from l1_checks import assert_sound, baselines, exact_error
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import Status
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.search.descent import LEAST_WORK, Descent
-from pmldesign_solvers.search.laplace import SearchOptions, solve
-from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
-from pmldesign_solvers.search.plan import PATIENCE
-from pmldesign_solvers.search.problem import SearchProblem
+from pmldesign_solvers.search import (
+    LEAST_WORK,
+    PATIENCE,
+    AddRemoveL1,
+    Descent,
+    Leakage,
+    ReplaceL1,
+    SearchOptions,
+    SearchProblem,
+    solve,
+)
 
 
 @pytest.mark.parametrize("rule", [AddRemoveL1(1.0), ReplaceL1(1.0)])

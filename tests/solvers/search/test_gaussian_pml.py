@@ -7,8 +7,7 @@ from scipy.optimize import approx_fprime
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.search.gaussian_pml import Objective, solve
-from pmldesign_solvers.search.gaussian_scale import GaussianLeakage
+from pmldesign_solvers.search import GaussianLeakage, gaussian_pml
 
 
 def norm_optimal(workload, p):
@@ -34,7 +33,7 @@ def test_the_gradient(p, share, width):
     workload = parse_workload("prefix:5")
     R, B = norm_optimal(workload, 2)
     scale = GaussianLeakage(1.0, 1e-3, np.full(5, 0.15), share)
-    objective = Objective(workload, p, B, R)
+    objective = gaussian_pml.Objective(workload, p, B, R)
     M = np.eye(4) + 0.1 * np.random.default_rng(0).standard_normal((4, 4))
 
     def value(x):
@@ -58,7 +57,7 @@ def test_single_cells_are_optimal_for_a_histogram(share, p):
     workload, n = parse_workload("histogram:6"), 6
     scale = GaussianLeakage(1.0, 1e-4, np.full(n, 0.1), share)
     R, B = skewed(*norm_optimal(workload, p), seed=1)
-    M, status = solve(workload, p, right_inverse=B, columns=R, scale=scale)
+    M, status = gaussian_pml.solve(workload, p, right_inverse=B, columns=R, scale=scale)
     assert status is Status.COMPLETED
     best = error(np.eye(n), np.eye(n), scale, p)
     assert error(np.eye(n), M @ R, scale, p) == pytest.approx(best, rel=1e-4)
@@ -74,7 +73,7 @@ def test_every_start_ends_at_the_same_error(name, share):
     given = norm_optimal(workload, 2)
     found = []
     for R, B in (given, skewed(*given, seed=2), skewed(*given, seed=3)):
-        M, _ = solve(workload, 2, right_inverse=B, columns=R, scale=scale)
+        M, _ = gaussian_pml.solve(workload, 2, right_inverse=B, columns=R, scale=scale)
         found.append(error(A, M @ R, scale, 2))
     assert max(found) <= min(found) * (1 + 1e-4)
     assert max(found) < 0.999 * error(A, given[0], scale, 2)
@@ -86,7 +85,7 @@ def test_a_workload_of_small_rank_with_equal_columns():
     columns, cells = np.unique(R, axis=1, return_inverse=True)
     alpha = np.bincount(cells.ravel(), weights=np.full(5, 0.19))
     scale = GaussianLeakage(0.5, 1e-6, alpha)
-    M, _ = solve(DenseOperator(A), 2, right_inverse=B, columns=columns, scale=scale)
+    M, _ = gaussian_pml.solve(DenseOperator(A), 2, right_inverse=B, columns=columns, scale=scale)
     np.testing.assert_allclose(
         A @ B @ np.linalg.inv(M) @ M @ R, A - A.mean(axis=1, keepdims=True), atol=1e-9
     )
@@ -113,7 +112,7 @@ def test_stopping_keeps_the_best(stop):
             raise KeyboardInterrupt
 
     limit = 1e-9 if stop == "time" else None
-    M, status = solve(
+    M, status = gaussian_pml.solve(
         workload, 2, right_inverse=B, columns=R, scale=scale, time_limit=limit, callback=callback
     )
     assert status is (Status.TIME_LIMIT if stop == "time" else Status.INTERRUPTED)
@@ -130,6 +129,7 @@ def test_the_same_every_time():
     R, B = norm_optimal(workload, 2)
     scale = GaussianLeakage(1.0, 1e-6, np.full(8, 1 / 8), 0.0)
     first, second = (
-        solve(workload, 2, right_inverse=B, columns=R, scale=scale)[0] for _ in range(2)
+        gaussian_pml.solve(workload, 2, right_inverse=B, columns=R, scale=scale)[0]
+        for _ in range(2)
     )
     np.testing.assert_array_equal(first, second)

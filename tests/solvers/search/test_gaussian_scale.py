@@ -9,7 +9,7 @@ from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist
 
 from pmldesign.privacy import ApproxPML, EnvelopePML, calibrate
-from pmldesign_solvers.search.gaussian_scale import GaussianLeakage, hockey_stick
+from pmldesign_solvers.search import GaussianLeakage, hockey_stick
 
 
 @pytest.mark.parametrize("t", [0.05, 0.4, 1.0, 3.0, 30.0])

@@ -10,9 +10,14 @@ from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import Status
 from pmldesign_solvers.norm import solve as gamma_solver
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.search.laplace import SearchOptions, solve
-from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1
-from pmldesign_solvers.search.problem import SearchProblem
+from pmldesign_solvers.search import (
+    AddRemoveL1,
+    Leakage,
+    ReplaceL1,
+    SearchOptions,
+    SearchProblem,
+    solve,
+)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime
 
 from pmldesign.designs import scale_rule
 from pmldesign.privacy import PML, Neighbours, PureDP, SampledAlpha, calibrate
-from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1, pairwise_l1
+from pmldesign_solvers.search import AddRemoveL1, Leakage, ReplaceL1, pairwise_l1
 
 
 def rule_and_guarantee(kind, epsilon, alpha):

@@ -7,15 +7,18 @@ from scipy.optimize import approx_fprime
 
 from pmldesign.privacy import laplace_error
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.search.laplace_noise import (
+from pmldesign_solvers.search import (
     LARGEST_EXACT,
+    ColumnObjective,
     Leakage,
+    PairObjective,
     ReplaceL1,
+    SearchProblem,
+    Smoothing,
+    Stacked,
     is_exact,
     log_moment,
 )
-from pmldesign_solvers.search.objectives import ColumnObjective, PairObjective, Smoothing, Stacked
-from pmldesign_solvers.search.problem import SearchProblem
 
 RNG = np.random.default_rng(11)
 A = RNG.integers(-1, 2, (7, 5)).astype(float)

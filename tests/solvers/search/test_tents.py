@@ -4,9 +4,14 @@ import numpy as np
 import pytest
 
 from pmldesign.workloads import RangeWorkload, parse_workload
-from pmldesign_solvers.search import tents
-from pmldesign_solvers.search.starts import systems_of_levels, tents_in_levels
-from pmldesign_solvers.search.tent_problem import DenseGram, SeparableGram, TentProblem
+from pmldesign_solvers.search import (
+    DenseGram,
+    SeparableGram,
+    TentProblem,
+    systems_of_levels,
+    tents,
+    tents_in_levels,
+)
 
 
 def prefix_gram(n):

@@ -2,10 +2,8 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.search import AddRemoveL1, SearchOptions, single_thread
 from pmldesign_solvers.search import laplace as l1_strategies
-from pmldesign_solvers.search.descent import single_thread
-from pmldesign_solvers.search.laplace import SearchOptions
-from pmldesign_solvers.search.laplace_noise import AddRemoveL1
 
 
 def blas_threads():

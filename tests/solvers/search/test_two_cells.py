@@ -11,8 +11,7 @@ from two_cells import least_trace
 
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.search.laplace import SearchOptions, solve
-from pmldesign_solvers.search.laplace_noise import AddRemoveL1
+from pmldesign_solvers.search import AddRemoveL1, SearchOptions, solve
 
 GAP = 4e-3
 PREFIX, APART, ALONG = [[1, 0], [1, 1]], [[3, 0], [1, 1]], [[1, 0], [5, 5]]

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from pmldesign_solvers.norm import SolverOptions, Status
-from pmldesign_solvers.participation import fixed_epochs
+from pmldesign_solvers.participation import Epochs, fixed_epochs
 from pmldesign_solvers.participation import fixed_point as epochs_fixed_point
-from pmldesign_solvers.participation.epochs import Epochs
-from pmldesign_solvers.streams import fixed_point, solve
-from pmldesign_solvers.streams.chain import RunningSums
+from pmldesign_solvers.streams import RunningSums, fixed_point, solve
 
 SUMS = RunningSums(np.ones(1023), np.ones(1024), np.ones(1024))
 

@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 
-from pmldesign_solvers.streams.blocks import LANES, SIZE
-from pmldesign_solvers.streams.chain import RunningSums
-from pmldesign_solvers.streams.factor import factor, generators
-from pmldesign_solvers.streams.nodes import Nodes, zolotarev
+from pmldesign_solvers.streams import LANES, SIZE, Nodes, RunningSums, factor, zolotarev
 
 
 def problem(n, seed=0):
@@ -19,7 +16,7 @@ def problem(n, seed=0):
 
 def gram(n):
     """X, entry by entry."""
-    shares, decays = generators(*problem(n))
+    shares, decays = factor.generators(*problem(n))
     entries = np.diag(shares.sum(axis=1))
     for j in range(n):
         row = np.ones(shares.shape[1])
@@ -31,7 +28,7 @@ def gram(n):
 
 @pytest.mark.parametrize("n", [1, 2, SIZE - 1, SIZE, SIZE + 1, 3 * SIZE + 5])
 def test_factor_is_the_triangular_one_of_its_gram_matrix(n):
-    found = factor(*problem(n))
+    found = factor.factor(*problem(n))
     C, X = found.multiply(np.eye(n)), gram(n)
     assert np.triu(C, 1).any() == 0
     assert np.allclose(C.T @ C, X, rtol=1e-12, atol=1e-13 * X.max())
@@ -42,8 +39,8 @@ def test_factor_is_the_triangular_one_of_its_gram_matrix(n):
 
 def test_long_columns_have_the_squares_of_the_diagonal():
     n = SIZE * LANES + 40  # the blocks of more than one round
-    shares, _ = generators(*problem(n))
-    squares = factor(*problem(n)).column_squares()
+    shares, _ = factor.generators(*problem(n))
+    squares = factor.factor(*problem(n)).column_squares()
     assert np.allclose(squares, shares.sum(axis=1), rtol=1e-12)
 
 
@@ -52,4 +49,4 @@ def test_a_singular_gram_matrix_is_refused():
     u, w, nodes = np.ones(40), np.ones(40), Nodes(np.array([1e-9]), np.array([1.0]))
     u[-1] = 1e40  # all columns are those of the last query
     with pytest.raises(ValueError, match="singular to working precision at step"):
-        factor(sums, u, w, nodes)
+        factor.factor(sums, u, w, nodes)

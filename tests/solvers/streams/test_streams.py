@@ -8,11 +8,17 @@ from hypothesis import strategies as st
 
 from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
 from pmldesign_solvers.operators import DenseOperator, power_mean
-from pmldesign_solvers.streams.certificate import lower_bound, upper_bound, variances
-from pmldesign_solvers.streams.chain import AllRanges, RunningSums
-from pmldesign_solvers.streams.diagonals import diagonals
-from pmldesign_solvers.streams.nodes import Nodes, zolotarev
-from pmldesign_solvers.streams.solve import solve
+from pmldesign_solvers.streams import (
+    AllRanges,
+    Nodes,
+    RunningSums,
+    diagonals,
+    lower_bound,
+    upper_bound,
+    variances,
+    zolotarev,
+)
+from pmldesign_solvers.streams import solve as streams
 
 
 def running(n, rate=1.0):
@@ -98,7 +104,7 @@ def test_diagonals_are_those_of_resolvents(n):
     U, S, Vt = np.linalg.svd(np.sqrt(u)[:, None] * A * np.sqrt(w))
     values = nodes(S**-2.0)
     chain = problem.chain(u, w)
-    found = diagonals(chain, nodes)
+    found = diagonals.diagonals(chain, nodes)
     assert chain.rows(found) == pytest.approx((Vt**2).T @ values, rel=1e-8)
     assert chain.columns(found) == pytest.approx(U**2 @ values, rel=1e-8)
     assert problem.gram_diagonal(u) == pytest.approx((A * A * u[:, None]).sum(0), rel=1e-12)
@@ -110,7 +116,7 @@ def test_recurrences_keep_their_digits_where_a_factorisation_has_none():
     problem = random_sums(rng, 15, 6.0)
     u, w = 10.0 ** rng.uniform(-6, 6, (2, 15))
     chain, pole = problem.chain(u, w), 1e-3
-    found = diagonals(chain, Nodes(np.array([pole]), np.array([1.0])))
+    found = diagonals.diagonals(chain, Nodes(np.array([pole]), np.array([1.0])))
     with mpmath.workdps(120):
         places = len(chain.edges) + 1
         path = mpmath.zeros(places, places)
@@ -148,7 +154,7 @@ def test_bounds_are_those_of_dense_matrices(seed, p):
 @pytest.mark.parametrize("rate", [0.5, 0.99, 0.99999])
 def test_agreement_with_the_dense_solver_on_discounted_sums(p, rate):
     problem = running(16, rate)
-    ours, dense = solve(problem, p), solve_norm(DenseOperator(matrix(problem)), p)
+    ours, dense = streams.solve(problem, p), solve_norm(DenseOperator(matrix(problem)), p)
     # at rate 0.5 and p = inf most weights tend to zero, slowly
     assert ours.certificate.gap <= (1e-6 if rate > 0.5 or p < np.inf else 1e-3)
     assert ours.certificate.lower <= dense.certificate.upper
@@ -158,7 +164,7 @@ def test_agreement_with_the_dense_solver_on_discounted_sums(p, rate):
 @pytest.mark.parametrize(("p", "seed"), [(2, 0), (2, 1), (3, 2), (np.inf, 3)])
 def test_agreement_with_the_dense_solver_on_random_weights(p, seed):
     problem = random_sums(np.random.default_rng(seed), 25, 6.0)
-    ours = solve(problem, p, options=SolverOptions(rel_gap=1e-4, max_steps=60))
+    ours = streams.solve(problem, p, options=SolverOptions(rel_gap=1e-4, max_steps=60))
     dense = solve_norm(DenseOperator(matrix(problem)), p)
     assert ours.certificate.lower <= dense.certificate.upper
     assert dense.certificate.lower <= ours.certificate.upper
@@ -174,7 +180,7 @@ def test_agreement_with_the_dense_solver_on_random_weights(p, seed):
     ],
 )
 def test_values_computed_by_other_programs(n, p, value, digit):
-    found = solve(running(n), p).certificate
+    found = streams.solve(running(n), p).certificate
     assert found.lower <= value + digit / 2
     assert found.upper >= value - digit / 2
     assert found.gap <= 1e-6
@@ -184,7 +190,7 @@ def test_two_cells():
     # X = [[1, t], [t, 1]] has tr(X^-1 G) = (3 - 2 t) / (1 - t^2): by symmetry the best one is of
     # this form, and 2 t^2 - 6 t + 2 = 0 at its minimum
     t = (3 - np.sqrt(5)) / 2
-    found = solve(running(2), 2, options=SolverOptions(rel_gap=1e-9)).certificate
+    found = streams.solve(running(2), 2, options=SolverOptions(rel_gap=1e-9)).certificate
     assert found.lower <= np.sqrt((3 - 2 * t) / (1 - t**2)) <= found.upper
 
 
@@ -193,7 +199,7 @@ def test_all_ranges_agree_with_the_dense_solver():
     first, last = np.triu_indices(n)
     cells = np.arange(n)
     A = ((first[:, None] <= cells) & (cells <= last[:, None])).astype(float)
-    ours, dense = solve(AllRanges(n), 2), solve_norm(DenseOperator(A), 2)
+    ours, dense = streams.solve(AllRanges(n), 2), solve_norm(DenseOperator(A), 2)
     assert ours.certificate.gap <= 1e-6
     assert ours.certificate.lower <= dense.certificate.upper
     assert dense.certificate.lower <= ours.certificate.upper
@@ -201,14 +207,14 @@ def test_all_ranges_agree_with_the_dense_solver():
 
 @pytest.mark.parametrize(("buffers", "gap"), [(4, 1.1e-3), (8, 1e-6)])
 def test_few_buffers_are_close_to_the_optimum(buffers, gap):
-    found = solve(running(1024), 2, buffers=buffers, options=SolverOptions(rel_gap=1e-7))
+    found = streams.solve(running(1024), 2, buffers=buffers, options=SolverOptions(rel_gap=1e-7))
     assert len(found.nodes.poles) == buffers
     assert found.certificate.gap <= gap
 
 
 def test_a_stop_before_the_gap_keeps_true_bounds():
-    found = solve(running(300), 4, options=SolverOptions(max_steps=1))
+    found = streams.solve(running(300), 4, options=SolverOptions(max_steps=1))
     assert found.status is Status.ITERATION_LIMIT
-    exact = solve(running(300), 4).certificate
+    exact = streams.solve(running(300), 4).certificate
     assert found.certificate.lower <= exact.upper
     assert found.certificate.upper >= exact.lower

@@ -9,20 +9,19 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.tables.even_weights import even_weights, extreme_queries, variance_rows
-from pmldesign_solvers.tables.query_weights import Question
-from pmldesign_solvers.tables.solve import solve
+from pmldesign_solvers.tables import Question, even_weights, extreme_queries, variance_rows
+from pmldesign_solvers.tables import solve as solver
 
 
 def test_one_query_has_a_closed_form():
     """The least sum b / s at sum 1 is (sum b^(1/2))^2."""
     b = np.array([[4.0, 1.0, 9.0]])
-    s = even_weights(sparse.csr_matrix(b))
+    s = even_weights.even_weights(sparse.csr_matrix(b))
     np.testing.assert_allclose(s, [2 / 6, 1 / 6, 3 / 6], rtol=1e-4)
 
 
 def test_two_queries_that_share_nothing_are_alike():
-    s = even_weights(sparse.csr_matrix([[3.0, 0.0], [0.0, 1.0]]))
+    s = even_weights.even_weights(sparse.csr_matrix([[3.0, 0.0], [0.0, 1.0]]))
     np.testing.assert_allclose(s, [0.75, 0.25], rtol=1e-3)
 
 
@@ -32,7 +31,7 @@ def test_as_good_as_a_constrained_program(seed):
     """Minimise v subject to every variance being at most v."""
     rng = np.random.default_rng(seed)
     b = rng.random((6, 4)) * (rng.random((6, 4)) < 0.7) + 0.01
-    s = even_weights(sparse.csr_matrix(b))
+    s = even_weights.even_weights(sparse.csr_matrix(b))
     assert s.sum() == pytest.approx(1)
     best = minimize(
         lambda x: x[-1],
@@ -85,4 +84,4 @@ def test_largest_variances_close_to_the_bound():
         tuple(combinations(range(4), 2)),
         np.ones(6),
     )
-    assert solve(question, np.inf).certificate.gap <= 0.01
+    assert solver.solve(question, np.inf).certificate.gap <= 0.01

@@ -9,12 +9,17 @@ from scipy import sparse
 
 from pmldesign_solvers.norm import SolverOptions, solve_norm
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.tables import apart
-from pmldesign_solvers.tables.even_weights import even_weights, length_rows
-from pmldesign_solvers.tables.lower.dual_weights import DualPoint
-from pmldesign_solvers.tables.lower.replace import PairBound, lower_bound
-from pmldesign_solvers.tables.query_weights import Question, weighted
-from pmldesign_solvers.tables.solve import solve
+from pmldesign_solvers.tables import (
+    DualPoint,
+    PairBound,
+    Question,
+    apart,
+    even_weights,
+    length_rows,
+    lower_bound,
+    weighted,
+)
+from pmldesign_solvers.tables import solve as solver
 
 QUESTION = Question(
     (4, 3, 2, 3),
@@ -79,7 +84,7 @@ def test_the_bound_is_the_nuclear_norm_of_its_pairs(share, theta):
 
 @pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
 def test_the_bound_is_below_the_norm_and_close(p):
-    found = solve(QUESTION, p, coupled=False)
+    found = solver.solve(QUESTION, p, coupled=False)
     lower = lower_bound(found.problem, found.cell_weights)
     exact = solve_norm(
         DenseOperator(written_out(QUESTION)),
@@ -113,7 +118,7 @@ def test_lengths_are_half_squared_distances():
 def test_weights_of_disjoint_sets():
     """Tables apart: sum b / s times sum d s is least at s in proportion to (b / d)^(1/2)."""
     b, d = np.array([4.0, 1.0]), np.array([1.0, 9.0])
-    s = even_weights(sparse.csr_matrix(b[None]), d[None])
+    s = even_weights.even_weights(sparse.csr_matrix(b[None]), d[None])
     np.testing.assert_allclose(s[1] / s[0], 1 / 6, rtol=1e-3)
 
 
@@ -138,7 +143,7 @@ def test_coordinates_for_distances_are_unit_columns_that_cost_less():
         ((0, 1), (1, 2), (0, 2)),
         np.ones(3),
     )
-    public = solve(question, 2, coupled=False).public
+    public = solver.solve(question, 2, coupled=False).public
     every = [s for k in (1, 2, 3) for s in combinations(range(3), k)]
     weight = {frozenset(e.plain + e.spectators): e.matrix[0, 0] for e in public.sectors}
     grams = {i: entry.rows.T @ entry.rows for i, entry in public.attributes.items()}

@@ -12,15 +12,21 @@ from hypothesis import strategies as st
 
 from pmldesign_solvers.norm import SolverOptions, Status, bounds_loop, solve_marginals, solve_norm
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.tables import free_vector, query_weights, sectors
-from pmldesign_solvers.tables.lower.dual_weights import DualPoint, SectorBound
-from pmldesign_solvers.tables.lower.replace import lower_bound
-from pmldesign_solvers.tables.measured import measured
-from pmldesign_solvers.tables.query_weights import Question, weighted
-from pmldesign_solvers.tables.sectors import Sector
-from pmldesign_solvers.tables.solve import solve
-from pmldesign_solvers.tables.upper.asked import Asked
-from pmldesign_solvers.tables.upper.variances import Variances
+from pmldesign_solvers.tables import (
+    Asked,
+    DualPoint,
+    Question,
+    Sector,
+    SectorBound,
+    Variances,
+    free_vector,
+    lower_bound,
+    measured,
+    query_weights,
+    sectors,
+    weighted,
+)
+from pmldesign_solvers.tables import solve as solver
 
 
 def prefix(n):
@@ -88,7 +94,7 @@ def questions(draw):
 @given(questions(), st.sampled_from([2.0, 3.0, np.inf]))
 @settings(max_examples=12)
 def test_bounds_enclose_the_norm(question, p):
-    found = solve(question, p).certificate
+    found = solver.solve(question, p).certificate
     exact = solve_norm(
         DenseOperator(written_out(question)), p, options=SolverOptions(rel_gap=1e-4)
     ).certificate
@@ -105,7 +111,7 @@ def test_several_kinds_of_queries_on_an_attribute(p):
         ((0, 2), (1,), (0,)),
         np.ones(3),
     )
-    found = solve(question, p).certificate
+    found = solver.solve(question, p).certificate
     exact = solve_norm(DenseOperator(written_out(question)), p).certificate
     assert found.lower <= exact.upper
     assert found.upper >= exact.lower
@@ -115,7 +121,7 @@ def test_several_kinds_of_queries_on_an_attribute(p):
 @pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
 def test_plain_attributes_alone_are_marginals(p):
     sizes, tables = (2, 3, 4), ((0, 1), (1, 2), (0,))
-    found = solve(
+    found = solver.solve(
         ask(sizes, tables, [1, 2, 0.5]), p, options=SolverOptions(rel_gap=1e-8)
     ).certificate
     exact = solve_marginals(
@@ -129,9 +135,9 @@ def test_plain_attributes_alone_are_marginals(p):
 @pytest.mark.parametrize("matrix", [prefix(30), ranges(9)])
 def test_a_single_ordered_attribute_is_exact(matrix):
     exact = solve_norm(DenseOperator(matrix), 2, options=SolverOptions(rel_gap=1e-9)).certificate
-    found = solve(ask([matrix], [(0,)]), 2).certificate
+    found = solver.solve(ask([matrix], [(0,)]), 2).certificate
     assert found.upper == pytest.approx(exact.upper, rel=1e-7)
-    with_plain = solve(ask([matrix, 4], [(0, 1)]), 2).certificate
+    with_plain = solver.solve(ask([matrix, 4], [(0, 1)]), 2).certificate
     assert with_plain.upper == pytest.approx(2 * exact.upper, rel=1e-7)
 
 
@@ -140,7 +146,7 @@ def test_a_product_is_exact():
         solve_norm(DenseOperator(a), 2, options=SolverOptions(rel_gap=1e-9)).certificate.upper
         for a in (prefix(12), ranges(6))
     ]
-    found = solve(ask([prefix(12), ranges(6), 3], [(0, 1)]), 2).certificate
+    found = solver.solve(ask([prefix(12), ranges(6), 3], [(0, 1)]), 2).certificate
     assert found.upper == pytest.approx(norms[0] * norms[1], rel=1e-7)
 
 
@@ -225,20 +231,20 @@ def test_directions_that_vanish_leave_the_lower_bound_one():
 
 
 def test_order_of_attributes_and_scale_do_not_matter():
-    first = solve(ask([prefix(6), 3, ranges(4)], [(0, 1), (1, 2), (0, 2)]), 2).certificate
-    other = solve(ask([ranges(4), prefix(6), 3], [(1, 2), (0, 2), (0, 1)], [2.0] * 3), 2)
+    first = solver.solve(ask([prefix(6), 3, ranges(4)], [(0, 1), (1, 2), (0, 2)]), 2).certificate
+    other = solver.solve(ask([ranges(4), prefix(6), 3], [(1, 2), (0, 2), (0, 1)], [2.0] * 3), 2)
     assert other.certificate.upper == pytest.approx(2 * first.upper, rel=1e-4)
     assert other.certificate.lower == pytest.approx(2 * first.lower, rel=1e-4)
 
 
 def test_four_attributes():
-    found = solve(FOUR, 2).certificate
+    found = solver.solve(FOUR, 2).certificate
     assert found.upper <= 252.4
     assert found.gap <= 1e-3
 
 
 def test_fourteen_attributes_at_census_scale():
-    found = solve(ADULT, 2, options=SolverOptions(rel_gap=0.01))
+    found = solver.solve(ADULT, 2, options=SolverOptions(rel_gap=0.01))
     assert found.status is Status.OPTIMAL
     assert found.certificate.upper <= 219_400
     assert found.certificate.gap <= 0.01
@@ -249,7 +255,7 @@ def test_limits():
         ({"time_limit": 1e-9}, Status.TIME_LIMIT),
         ({"max_steps": 1}, Status.ITERATION_LIMIT),
     ]:
-        found = solve(FOUR, 2, options=SolverOptions(**limits))
+        found = solver.solve(FOUR, 2, options=SolverOptions(**limits))
         assert found.status is status
         assert found.steps == 1
         assert 0 < found.certificate.lower <= found.certificate.upper
@@ -266,9 +272,9 @@ def test_couplings_and_bounds_are_given_up_when_the_time_is_up(monkeypatch, limi
 
     monkeypatch.setattr(bounds_loop.time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(sectors.Space, "assemble", assemble)
-    found = solve(FOUR, 2, options=SolverOptions(max_steps=1))
+    found = solver.solve(FOUR, 2, options=SolverOptions(max_steps=1))
     first, now[0] = now[0], 0.0
-    found = solve(FOUR, 2, options=SolverOptions(rel_gap=1e-14, time_limit=limit))
+    found = solver.solve(FOUR, 2, options=SolverOptions(rel_gap=1e-14, time_limit=limit))
     assert found.status is Status.TIME_LIMIT
     assert now[0] <= max(first, limit)
     assert 0 < found.certificate.lower <= found.certificate.upper
@@ -287,7 +293,7 @@ def test_weights_of_single_factors_take_a_part_of_the_time(monkeypatch, speed, s
         monkeypatch.setattr(query_weights, "step_seconds", lambda *_: speed)
     monkeypatch.setattr(query_weights, "solve_norm", recorded)
     asked = ask([prefix(5), ranges(3), 4], subsets(3, 2))
-    found = solve(asked, 4.0, options=SolverOptions(time_limit=60.0, max_steps=50))
+    found = solver.solve(asked, 4.0, options=SolverOptions(time_limit=60.0, max_steps=50))
     assert limits == [pytest.approx(5.0)] * solved
     assert 0 < found.certificate.lower <= found.certificate.upper <= 1.1 * found.certificate.lower
 
@@ -301,7 +307,7 @@ def test_interrupted_from_the_callback(last):
         if len(seen) == last:
             raise KeyboardInterrupt
 
-    found = solve(FOUR, 2, options=SolverOptions(callback=interrupt))
+    found = solver.solve(FOUR, 2, options=SolverOptions(callback=interrupt))
     assert found.status is Status.INTERRUPTED
     assert found.certificate.lower <= found.certificate.upper
 
@@ -309,7 +315,7 @@ def test_interrupted_from_the_callback(last):
 @pytest.mark.parametrize("p", [2.0, np.inf])
 def test_lower_bound_under_replace(p):
     question = ask([prefix(4), 3, prefix(3)], [(0, 1), (1, 2), (0, 2)])
-    found = solve(question, p)
+    found = solver.solve(question, p)
     lower = lower_bound(found.problem, found.cell_weights)
     matrix = DenseOperator(written_out(question))
     exact = solve_norm(
@@ -326,7 +332,7 @@ def test_what_is_measured_and_its_inverse(features):
     x = root.T @ root
     x /= np.sqrt(np.outer(x.diagonal(), x.diagonal()))
     gram = prefix(6).T @ prefix(6)
-    found = measured(x, [gram], [1.0], features)
+    found = measured.measured(x, [gram], [1.0], features)
     inverse = np.linalg.inv(x)
     tau = inverse.sum()
     np.testing.assert_allclose(found.rows.T @ found.rows, (x - 1 / tau) / (1 - 1 / tau), atol=1e-12)

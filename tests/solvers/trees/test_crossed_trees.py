@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from pmldesign_solvers.norm import SolverOptions, solve_norm
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.streams.certificate import lower_bound, upper_bound
-from pmldesign_solvers.streams.nodes import zolotarev
-from pmldesign_solvers.streams.solve import solve
+from pmldesign_solvers.streams import lower_bound, upper_bound, zolotarev
+from pmldesign_solvers.streams import solve as streams
 from pmldesign_solvers.trees import NestedCounts, Shares, Tree, spaces_of
 
 STAR = [-1] + [0] * 6
@@ -133,7 +132,7 @@ def test_norm_is_that_of_the_matrix(case, p):
     _, tree, scales = random_case(*case, 3)
     spaces = spaces_of(SIZES, TABLES)
     problem = NestedCounts(tree, spaces.as_one(scales, p), spaces)
-    found = solve(problem, p, options=SolverOptions(1e-5, max_steps=200)).certificate
+    found = streams.solve(problem, p, options=SolverOptions(1e-5, max_steps=200)).certificate
     operator = DenseOperator(dense(tree, SIZES, TABLES, scales))
     exact = solve_norm(operator, p, options=SolverOptions(1e-6)).certificate
     assert found.lower <= exact.upper
@@ -192,7 +191,7 @@ def test_shares_come_close_to_the_norm(p):
     scales = np.zeros((2, tree.nodes))
     scales[0, 0], scales[1, 1:] = 1.0, 1.0
     squares = spaces.as_one(scales, p)
-    lower = solve(NestedCounts(tree, squares, spaces), p).certificate.lower
+    lower = streams.solve(NestedCounts(tree, squares, spaces), p).certificate.lower
     shares = Shares(tree, squares, p, spaces=spaces)
     assert lower <= shares.error(shares.best()) <= 1.007 * lower
     assert shares.error(shares.equal()) > shares.error(shares.best())
@@ -221,7 +220,7 @@ def test_random_trees_by_random_attributes(kind, p):
         scales = 10 ** rng.uniform(-3, 3, (len(tables), tree.nodes))
         spaces = spaces_of(sizes, tables)
         squares = spaces.as_one(scales, p)
-        certificate = solve(
+        certificate = streams.solve(
             NestedCounts(tree, squares, spaces), p, options=SolverOptions(1e-2, max_steps=10)
         ).certificate
         A = dense(tree, sizes, tables, scales)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmldesign_solvers.norm import SolverOptions
-from pmldesign_solvers.streams.nodes import zolotarev
-from pmldesign_solvers.streams.solve import solve
+from pmldesign_solvers.streams import solve as streams
+from pmldesign_solvers.streams import zolotarev
 from pmldesign_solvers.trees import NestedCounts, Shares, Tree, orbits_of, spaces_of
 
 STAR = [-1] + [0] * 9
@@ -140,7 +140,7 @@ def test_a_star_has_a_closed_form(k):
     orbits = orbits_of(tree, np.ones((1, tree.nodes)))
     assert orbits.tree.nodes == 2
     problem = NestedCounts(orbits.tree, orbits.squares(np.ones((1, tree.nodes)), 2.0))
-    certificate = solve(problem, 2.0, options=SolverOptions(1e-9)).certificate
+    certificate = streams.solve(problem, 2.0, options=SolverOptions(1e-9)).certificate
     exact = (k - 1 + np.sqrt(k + 1)) / np.sqrt(k)
     assert certificate.lower <= exact * (1 + 1e-12)
     assert certificate.upper >= exact * (1 - 1e-12)

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.streams.certificate import lower_bound, upper_bound
-from pmldesign_solvers.streams.nodes import zolotarev
-from pmldesign_solvers.streams.solve import solve
+from pmldesign_solvers.streams import lower_bound, upper_bound, zolotarev
+from pmldesign_solvers.streams import solve as streams
 from pmldesign_solvers.trees import NestedCounts, Shares, Tree, swept
 
 STAR = [-1] + [0] * 9
@@ -168,7 +167,7 @@ def test_bounds_of_any_weights_hold(parents, seed, p):
 def test_norm_is_that_of_the_matrix(parents, seed, p):
     tree, rng = Tree(parents), np.random.default_rng(seed)
     squares = 10.0 ** rng.uniform(-3, 3, tree.nodes)
-    certificate = solve(
+    certificate = streams.solve(
         NestedCounts(tree, squares), p, options=SolverOptions(1e-5, max_steps=200)
     ).certificate
     dense = DenseOperator(np.sqrt(squares)[:, None] * indicators(tree))
@@ -184,7 +183,7 @@ def test_norm_is_that_of_the_matrix(parents, seed, p):
 def test_bounds_meet_on_uneven_levels(p, gap):
     parents = by_levels(np.random.default_rng(1), [1, 6, 40, 150])
     tree = Tree(parents)
-    solution = solve(NestedCounts(tree, np.ones(tree.nodes)), p, options=SolverOptions(gap))
+    solution = streams.solve(NestedCounts(tree, np.ones(tree.nodes)), p, options=SolverOptions(gap))
     assert solution.status is Status.OPTIMAL
     assert solution.certificate.gap <= gap
 
@@ -201,7 +200,7 @@ def test_balanced_levels_have_a_closed_form():
     sizes = np.cumsum([k**h for h in range(levels + 1)])  # eigenvalues for h = 0 ... levels
     counts = np.array([(k - 1) * k ** (levels - h - 1) for h in range(levels)] + [1])
     exact = float(counts @ np.sqrt(sizes)) / np.sqrt(tree.cells)
-    certificate = solve(NestedCounts(tree, np.ones(tree.nodes)), 2.0).certificate
+    certificate = streams.solve(NestedCounts(tree, np.ones(tree.nodes)), 2.0).certificate
     assert certificate.lower <= exact * (1 + 1e-12)
     assert certificate.upper >= exact * (1 - 1e-12)
     assert certificate.gap <= 1e-6
@@ -280,7 +279,9 @@ def test_shares_come_close_to_the_norm(counts, seed, p):
     tree = Tree(by_levels(np.random.default_rng(seed), counts))
     for weights in (np.ones(len(counts)), 1.0 / np.array(counts)):
         squares = weights[tree.depths]
-        lower = solve(NestedCounts(tree, squares), p, options=SolverOptions(1e-4)).certificate.lower
+        lower = streams.solve(
+            NestedCounts(tree, squares), p, options=SolverOptions(1e-4)
+        ).certificate.lower
         shares = Shares(tree, squares, p)
         assert lower <= shares.error(shares.best()) <= 1.007 * lower
 

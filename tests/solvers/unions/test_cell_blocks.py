@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pmldesign.workloads import as_workload
-from pmldesign_solvers.certificate.cells import lower_bound, upper_bound
+from pmldesign_solvers.certificate import lower_bound, upper_bound
 from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
 from pmldesign_solvers.operators import DenseOperator, MergedWorkload, power_mean
 from pmldesign_solvers.unions import cell_blocks

@@ -11,7 +11,7 @@ from pmldesign.workloads import (
     parse_workload,
     products_over,
 )
-from pmldesign_solvers.certificate.cells import lower_bound
+from pmldesign_solvers.certificate import lower_bound
 from pmldesign_solvers.norm import solve_norm
 from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.unions import exchangeable
