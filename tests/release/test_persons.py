@@ -212,3 +212,11 @@ def test_comparisons_promise_all_rows_of_one_person():
         "All rows of one person, up to 3 of them in different cells, count as one record here."
     )
     assert sum(sentence in line for line in result.output.splitlines()) == 1
+
+
+def test_bounds_of_several_rows_that_need_not_meet_are_no_failure():
+    """Beyond 2,048 cells those of one row need not meet either."""
+    asked = ["optimize", "prefix:70*histogram:30", "--neighbours", "replace"]
+    result = CliRunner().invoke(main, [*asked, "--participation", "3,one-per=cell"])
+    assert result.exit_code == 0, result.output
+    assert "here the bounds do not meet" in result.output

@@ -53,7 +53,8 @@ def solve_persons(workload: Workload, p: float, options: DesignOptions, solve: S
     lower = math.nextafter((count if whole else 1) * design.certificate.lower, 0.0)
     certificate = Certificate(lower, max(upper, lower))
     status = design.status
-    if status is Status.OPTIMAL and certificate.gap > options.rel_gap + 2 * ROUNDING:
+    proved = status in (Status.OPTIMAL, Status.STRUCTURED)
+    if proved and not whole and certificate.gap > options.rel_gap + 2 * ROUNDING:
         status = Status.SEARCHED
     return replace(
         design,

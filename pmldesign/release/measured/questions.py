@@ -171,14 +171,17 @@ def _determined(measured: Measurements, queries: Workload, schema: Schema | None
 def _smaller(measured: Measurements, queries: Workload, schema: Schema) -> Iterator[str]:
     """The largest determined products within those that are asked for and are not determined."""
     for part in getattr(parse_queries(queries.name, schema), "parts", ()):
-        named = [i for i, factor in enumerate(part) if not factor.is_total]
+        named = [i for i, factor in enumerate(part) if factor.text and not factor.is_total]
         found: list[set[int]] = []
         for count in reversed(range(min(len(named), MOST_NAMES) + 1)):
             for kept in combinations(named, count):
                 if any(set(kept) <= larger for larger in found):
                     continue
                 every = enumerate(zip(part, schema.attributes, strict=True))
-                factors = [f if i in kept else total_factor(a) for i, (f, a) in every]
+                factors = [
+                    f if (i if f.text else i - 1) in kept else total_factor(a)
+                    for i, (f, a) in every
+                ]
                 if _is_determined(measured, product_of(factors, schema)):
                     found.append({*kept})
         if {*named} not in found:

@@ -8,6 +8,9 @@ r"""What a product of queries asks of one attribute.
                            linear,F0,F1,...    of the function with these values at the knots
                            mean[,N]            sum / count, a ratio
     of keys and cuts       share[,N]           count / count of all values, a ratio
+    of two neighbours      at-most             records whose places among the values (from 0) add up
+                                               to c at most, for every c
+                           within              whose places differ by c at most
 
 A ratio that lies in [a, b] is not linear. What is asked is its two ends, of which it is made,
 
@@ -35,6 +38,7 @@ from pmldesign_solvers.operators.operator import Array
 
 RANGES = ("histogram", "total", "prefix", "all-range", "window")
 OF_NUMBERS = ("sum", "sum2", "mean", "linear")
+OF_TWO = {"at-most": "places add up to at most", "within": "places differ by at most"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,11 +67,12 @@ class Factor:
     """The queries on one attribute.
 
     Attributes:
-        text: the same for the same queries on attributes of one size.
+        text: the same for the same queries on attributes of one size; "" for what is in the one
+            before.
         build: makes them.
         names: makes what each is called, of a ratio each ratio.
         ratio: that they are the ends of; None for linear queries.
-        asked: of numbers and ratios, how it was written.
+        asked: of numbers, ratios and two attributes, how it was written.
     """
 
     text: str
@@ -80,6 +85,34 @@ class Factor:
     def is_total(self) -> bool:
         """Whether the attribute is summed over."""
         return self.text.startswith("total")
+
+
+def of_two(attributes: Sequence[Attribute], asked: str) -> tuple[Factor, Factor]:
+    """What "age&income:within" asks of two attributes: the factor of both, and nothing of its own.
+
+    Raises:
+        InvalidInputError: there are no such queries.
+    """
+    kind = asked.partition(":")[2].strip()
+    names = [attribute.name for attribute in attributes]
+    if kind not in OF_TWO:
+        raise _unknown(asked, kind, tuple(OF_TWO), f"{'&'.join(names)}:within")
+    for attribute in attributes:
+        if isinstance(attribute, Number):
+            raise InvalidInputError(
+                f"{asked[:60]!r}: {attribute.name!r} is a number, of which records are spread over"
+                " cells; join attributes with keys or cuts"
+            )
+        attribute.require_order(f"the places in {asked!r}")
+    text = f"{kind}:{','.join(str(len(attribute.labels)) for attribute in attributes)}"
+    count = parse_workload(text).shape[0]
+    both = Factor(
+        text,
+        partial(parse_workload, text),
+        lambda: [f"{OF_TWO[kind]} {c}" for c in range(count)],
+        asked=asked,
+    )
+    return both, Factor("", partial(parse_workload, text), lambda: [f"with {names[0]}"])
 
 
 def total_factor(attribute: Attribute) -> Factor:

@@ -2,7 +2,8 @@
 
     queries = product { "+" product }
     product = [ weight "*" ] factor { "*" factor }
-    factor  = attribute [ ":" kind ]           kind: histogram (the default), prefix, all-range,
+    factor  = attribute [ ":" kind ] | attribute "&" attribute ":" ( "at-most" | "within" )
+                                               kind: histogram (the default), prefix, all-range,
                                                window,W, total, and others (`factors`)
 
 A product asks for every combination; attributes that it does not name are summed over, and `total`
@@ -22,7 +23,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.people.attribute import Attribute
-from pmldesign.release.people.factors import Factor, factor_of, queries_on, total_factor
+from pmldesign.release.people.factors import Factor, factor_of, of_two, queries_on, total_factor
 from pmldesign.release.people.impossible import on_cells
 from pmldesign.release.people.regions import RegionQueries, parse_regions, weight_of
 from pmldesign.release.people.schema import Schema
@@ -68,11 +69,17 @@ class NamedQueries:
 
     def _on_all(self) -> Workload:
         """The same on all cells."""
-        made = {factor.text: factor.build for part in self.parts for factor in part}
+        made = {factor.text: factor.build for part in self.parts for factor in part if factor.text}
         factors = {text: build() for text, build in made.items()}  # solved once
-        products = [[factors[factor.text] for factor in part] for part in self.parts]
+        products = [[factors[factor.text] for factor in part if factor.text] for part in self.parts]
         listed = [KroneckerWorkload(part) if len(part) > 1 else part[0] for part in products]
         if self.schema.cells > MAX_PRODUCT_CELLS:
+            if not all(factor.text for part in self.parts for factor in part):
+                raise InvalidInputError(
+                    f"{self.text[:60]!r} joins attributes of a schema of"
+                    f" {count_text(self.schema.cells)} cells, which is for at most 2^24; leave"
+                    " attributes out of the schema"
+                )
             tables = as_marginals(listed) or as_tables(listed)
             if tables is None:
                 raise InvalidInputError(
@@ -111,7 +118,7 @@ class NamedQueries:
 
 def product_of(factors: Sequence[Factor], schema: Schema) -> Workload:
     """The queries that factors, one for each attribute, ask together of cells that can be."""
-    workloads = [factor.build() for factor in factors]
+    workloads = [factor.build() for factor in factors if factor.text]
     product = KroneckerWorkload(workloads) if len(workloads) > 1 else workloads[0]
     return product if schema.possible is None else on_cells(product, schema.possible)
 
@@ -167,18 +174,41 @@ def _product(text: str, schema: Schema) -> tuple[Factor, ...]:
         name = part.partition(":")[0].strip()
         if part == "total" and part not in attributes:
             continue
+        if "&" in name and name not in attributes:
+            two = _neighbours(name, part, schema)
+            if factors.keys() & {attribute.name for attribute in two}:
+                raise _twice(name, text)
+            pairs = zip(two, of_two(two, part), strict=True)
+            factors |= {attribute.name: factor for attribute, factor in pairs}
+            continue
         if name not in attributes:
             hint, known = _hint(name, [*attributes]), ", ".join(attributes)
             problem = f"the schema has no attribute {name[:60]!r}; {hint}it has {known}"
             raise InvalidInputError(problem[:300])
         if name in factors:
-            raise InvalidInputError(f"attribute {name!r} is named twice in {text.strip()[:60]!r}")
+            raise _twice(name, text)
         factors[name] = factor_of(attributes[name], part)
     if sum(factor.ratio is not None for factor in factors.values()) > 1:
         raise InvalidInputError(
             f"{text.strip()[:60]!r} asks for two ratios at once; a product has one mean or share"
         )
     return tuple(factors.get(name) or total_factor(a) for name, a in attributes.items())
+
+
+def _twice(name: str, text: str) -> InvalidInputError:
+    return InvalidInputError(f"attribute {name!r} is named twice in {text.strip()[:60]!r}")
+
+
+def _neighbours(name: str, part: str, schema: Schema) -> Sequence[Attribute]:
+    """The two attributes of "age&income", which stand together in the schema."""
+    wanted = [piece.strip() for piece in name.split("&")]
+    places = [schema.names.index(piece) for piece in wanted if piece in schema.names]
+    if len(wanted) != 2 or len(places) != 2 or places[1] != places[0] + 1:
+        raise InvalidInputError(
+            f"{part[:60]!r} joins two attributes that follow each other in the schema, which has"
+            f" {', '.join(schema.names)}"
+        )
+    return schema.attributes[places[0] : places[1] + 1]
 
 
 def _hint(name: str, names: list[str]) -> str:
