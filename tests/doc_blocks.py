@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
+import pytest
 from click.testing import CliRunner, Result
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,11 +87,17 @@ def _computed(line: str, folder: Path, kept: Path) -> str:
 def _called(words: str, folder: Path, text: bytes | str | None = None) -> Result:
     from pmldesign.cli import main
 
-    with contextlib.chdir(folder):
+    with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patch:
+        if words.startswith("demo panel"):  # other demonstrations keep the shell
+            patch.setattr("pmldesign.cli.demo._run", _in_script)
         result = CliRunner().invoke(main, shlex.split(words), input=text, prog_name="pmldesign")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
+
+
+def _in_script(line: str, folder: Path) -> None:
+    click.echo(_called(line.removeprefix("pmldesign "), folder).stdout, nl=False)
 
 
 def _in_process(line: re.Match[str], folder: Path) -> str:

@@ -99,6 +99,12 @@ def reported(tmp_path_factory):
     return made
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pictures, which take a second each, where others see that they are in the page."""
+    monkeypatch.setattr("pmldesign.cli.documents.page.svg_text", lambda figure: "<svg></svg>")
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_report_says_what_json_says(reported, name):
     words = COMMANDS[name]
@@ -121,7 +127,7 @@ def test_a_report_says_what_json_says(reported, name):
     assert "<svg" in text
 
 
-def test_the_command_line_in_a_report_gives_the_same_report(run):
+def test_the_command_line_in_a_report_gives_the_same_report(run, undrawn):
     run(*COMMANDS["product"], "--report", "report.html")
     first = Path("report.html").read_text()
     (line,) = re.findall(r"<code>(.*)</code>", first)
@@ -163,7 +169,7 @@ def test_the_report_of_a_release_has_what_was_published(run):
     assert all(row["estimate"] in said for row in rows)
 
 
-def test_a_report_needs_no_schema(run):
+def test_a_report_needs_no_schema(run, undrawn):
     Path("h.csv").write_text("3\n0\n")
     options = ("--search-time", "0.05", "-o", "t.csv", "--report", "report.html")
     shown = run("release", "prefix:2", "h.csv", *DP, *options)
@@ -172,7 +178,7 @@ def test_a_report_needs_no_schema(run):
     assert "sha256 of the schema" not in Path("report.html").read_text()
 
 
-def test_an_option_given_twice_is_twice_in_the_command_line(run):
+def test_an_option_given_twice_is_twice_in_the_command_line(run, undrawn):
     Path("people.csv").write_text("age\n31\n17\n64\n")
     Path("schema.json").write_text('{"attributes": [{"name": "age", "cuts": [0, 9, 99]}]}')
     options = ("--schema", "schema.json", "--search-time", "0.05", "-o", "t.csv")
@@ -205,7 +211,7 @@ def test_a_report_that_cannot_be_written_is_refused_first(run):
     assert "a report ends in .html" in shown.stderr
 
 
-def test_a_report_under_pml_says_what_is_left_if_alpha_is_wrong(run):
+def test_a_report_under_pml_says_what_is_left_if_alpha_is_wrong(run, undrawn):
     options = ("--epsilon", "0.5", "--alpha", "0.1", "--noise", "laplace", "--search-time", "0.05")
     shown = run.json("optimize", "histogram:4", *options, "--report", "report.html")
     said = " ".join(Page(Path("report.html").read_text()).words)
