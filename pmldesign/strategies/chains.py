@@ -56,6 +56,7 @@ class ChainStrategy(StructuredStrategy):
     def __init__(self, name: str, problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> None:
         self.name, self.problem, self.nodes = name, problem, nodes
         self.shape = problem.cells, problem.cells
+        self.columns = problem.cells  # all of them differ
         self.u, self.w = read_only(np.array(u)), read_only(np.array(w))
         for label, values, size in (
             ("u", self.u, problem.cells),

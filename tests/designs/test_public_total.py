@@ -105,6 +105,25 @@ def test_files_hold(tmp_path, monkeypatch, best, noisy, cells):
     np.testing.assert_array_equal(again.w, best.strategy.w)
 
 
+def test_pml_of_many_steps_is_on_the_safe_side(tmp_path, monkeypatch, best):
+    guarantee = pml.ApproxPML(1, 1e-4, 1e-3)
+    exact = pml.mechanism(best, guarantee=guarantee, noise="gaussian").scale
+    monkeypatch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 10)
+    monkeypatch.setattr("pmldesign.strategies.structured.LEAST_BESIDE", 10)
+    strategy = best.strategy.renamed("many steps")
+    bound = pml.mechanism(strategy, best.workload, guarantee=guarantee, noise="gaussian")
+    assert exact <= bound.scale <= 1.1 * exact
+    profile = strategy.distance_profile("l2")
+    distances = np.linalg.norm(strategy.matrix[:, :, None] - strategy.matrix[:, None, :], axis=0)
+    assert profile.columns == 120
+    assert profile.distances.min() >= distances.max() * (1 - 1e-12)
+    monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 10)
+    path = tmp_path / "sums.npz"
+    pml.write_strategy(path, best, mechanism=bound)
+    found = {check.name: check.verdict for check in pml.verify_file(path).checks}
+    assert found["guarantee"] == found["achieved"] == "holds"
+
+
 def _less_distance(header, arrays):
     arrays["weights_of_poles"] = 1.01 * arrays["weights_of_poles"]
 

@@ -120,7 +120,7 @@ def _is_product(claims: Claims) -> bool:
 
 def _is_beside_total(claims: Claims) -> bool:
     """Whether Gaussian noise is on running sums of which the last one is public."""
-    replaced = claims.header["neighbours"] == "replace" and not claims.pml
+    replaced = claims.header["neighbours"] == "replace" and (claims.large or not claims.pml)
     return replaced and claims.gaussian and is_plain(claims.arrays)
 
 

@@ -7,7 +7,7 @@ query t beside the last one is S_tt - S_tn^2/S_nn, with
 
 Moving a record from step i to step j changes the measurements by (X_ii + X_jj - 2 X_ij)^(1/2). That
 is at most (2 max X_ii)^(1/2), as X >= 0: (N + s^2 W)^-1 is the inverse of an M-matrix. Of few steps
-all pairs are compared.
+all pairs are compared; PML of more takes all columns to be as far apart as any two can be.
 
 Weights a_i of starts and b_j of ends, 0 <= i < j < n, and v of queries prove the lower bound
 
@@ -28,7 +28,7 @@ from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import dual_norm, root
 from pmldesign.verify.forms.form import MOST_CELLS
-from pmldesign.verify.forms.structured import Computed, check_computed, rounded, spread_of
+from pmldesign.verify.forms.structured import Computed, check_computed, profile, rounded, spread_of
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.streams.resolvents import (
@@ -50,11 +50,13 @@ def check_beside_total(header: Header, arrays: Arrays, queries: Queries, checks:
     if too_long(arrays, checks):
         return
     check_sums(arrays, queries, checks)
+    n, distance = len(arrays["w"]), rounded(math.sqrt(_farthest(arrays)))
     computed = Computed(
         spread_of((_variances(arrays), 1)),
-        len(arrays["w"]),
-        {"l2": rounded(math.sqrt(_farthest(arrays)))}.get,
+        n,
+        {"l2": distance}.get,
         lower_bound(arrays, float(header["p"])),
+        rows={"l2": profile([distance], [n - 1], 1)},
     )
     check_computed(header, computed, checks)
 
