@@ -198,7 +198,8 @@ def _structure(
     if len(products) == 1 and public.open and few:
         return _product(workload, products[0], public.open, public), None
     if counts is not None and counts.sizes == public.sizes:
-        if all(map(public.tells, counts.subsets)):
+        many = workload.shape[1] > WRITTEN_CELLS
+        if many and all(map(public.tells, counts.subsets)):
             raise _all_known(workload, public)
         return None, counts
     if public.several and workload.shape[1] <= WRITTEN_CELLS:

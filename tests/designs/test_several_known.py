@@ -256,7 +256,7 @@ def test_what_is_refused():
         pml.optimize("histogram:2*histogram:3", known=known).strategy.sensitivity_under(
             "add-remove", "l2"
         )
-    with pytest.raises(InvalidInputError, match="answer all"):
+    with pytest.raises(InvalidInputError, match="the known answers tell all that it asks for"):
         pml.optimize("marginals:2,3,ways=1", known=known)
     with pytest.raises(InvalidInputError, match="both must have the same cells"):
         pml.optimize("histogram:7", known=known)

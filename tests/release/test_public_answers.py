@@ -177,3 +177,39 @@ def test_a_ledger_is_about_one_kind_of_known_answers(folder):
 def test_known_answers_on_other_cells_are_refused():
     with pytest.raises(InvalidInputError, match="must have the same cells"):
         pml.optimize("prefix:6", guarantee=pml.PureDP(1), known="histogram:2*total:4")
+
+
+@pytest.mark.parametrize("options", [{}, {"nonnegative": True}])
+@pytest.mark.parametrize("x", [np.array([0, 3, 0, 2, 1, 0]), np.array([0, 0, 0, 5, 0, 40])])
+def test_several_public_tables_are_told_exactly_and_fitted(options, x):
+    known = "histogram:2*total:3+total:2*histogram:3"
+    queries = pml.workload(f"{known}+histogram:2*histogram:3")
+    noisy = pml.optimize(queries, guarantee=pml.PureDP(0.5), known=known, noise="laplace")
+    exact = np.concatenate([x.reshape(2, 3).sum(axis=1), x.reshape(2, 3).sum(axis=0)])
+    for seed in range(5):
+        table = noisy.release(x, sampler=fast_sampler(seed), **options).table
+        assert table.estimate[:5] == pytest.approx(exact, abs=1e-6)
+        assert not table.standard_deviation[:5].any()
+        cells = table.estimate[5:].reshape(2, 3)
+        sums = np.concatenate([cells.sum(axis=1), cells.sum(axis=0)])
+        assert sums == pytest.approx(exact, abs=1e-3)
+        assert (cells >= 0).all() or not options
+    silent = noisy.release(x, sampler=no_noise).table
+    assert silent.estimate == pytest.approx(queries.to_dense() @ x, abs=1e-3)
+    with pytest.raises(InvalidInputError, match="leave integers out"):
+        noisy.release(x, sampler=no_noise, integers=True)
+
+
+def test_several_public_tables_are_published_beside_the_table(folder):
+    words = [*ASK, "--known", "sex + age", "--epsilon", 1, "-o", "t.csv"]
+    assert run("release", *words, "--measurements", "m.npz").exit_code == 0
+    with (folder / "t.known.csv").open() as handle:
+        listed = {(row["sex"], row["age"]): int(row["records"]) for row in csv.DictReader(handle)}
+    assert {count for (sex, _), count in listed.items() if sex == "F"} == {80}
+    assert [listed["*", age] for age in ("[0, 18)", "[18, 35)", "[35, 120)")] == [40, 40, 40]
+    promise = json.loads((folder / "t.manifest.json").read_text())["guarantee"]
+    assert (promise["known"], promise["published"]) == ("", "sex + age")
+    checked = run("verify", "m.npz", "--schema", "schema.json", "--json")
+    assert '"verdict": "fails"' not in checked.output
+    asked = run("ask", "m.npz", "sex + age", "--schema", "schema.json")
+    assert asked.exit_code == 0, asked.output
