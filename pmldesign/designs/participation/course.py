@@ -1,4 +1,4 @@
-"""Strategies for people who take part in several steps of running sums (docs/streams.md), p = 2.
+"""Strategies for people who take part in several steps of running sums (docs/streams.md).
 
 fixed epochs, n <= k b     the certified optimum (`pmldesign_solvers.participation.fixed_epochs`)
 drawn at random            `sampled`
@@ -7,6 +7,7 @@ everything else            the best of what is known for it: the strategy that g
                            banded strategies and some with a few poles, which searches find, the
                            square root with the best number of bands, and the best strategy for
                            one participation
+p > 2                      the same for weighted queries (`largest`)
 
 All are measured with the sensitivity of the participation that was asked for; `bounds` are below.
 The rows of people in tables are for `persons`.
@@ -18,6 +19,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import scipy
@@ -33,6 +35,7 @@ from pmldesign.designs.participation.bounds import (
     of_patterns,
     solvable,
 )
+from pmldesign.designs.participation.largest import solve_largest
 from pmldesign.designs.participation.persons import solve_persons
 from pmldesign.designs.participation.sampled import solve_sampled
 from pmldesign.designs.results import Design
@@ -69,7 +72,7 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
     """The best strategy that is known for several participations.
 
     Raises:
-        InvalidInputError: replace neighbours, p above 2, or a method other than "scaling".
+        InvalidInputError: replace neighbours, or a method other than "scaling".
     """
     participation = options.schema
     if isinstance(participation, PersonRows):
@@ -80,10 +83,9 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
             "participations are for add-remove neighbours: a person takes part in steps of a"
             " stream; leave neighbours out"
         )
-    if p > 2 or options.method != "scaling":
+    if options.method != "scaling":
         raise InvalidInputError(
-            "designs for several participations are for p = 2 and method 'scaling'; leave --p and"
-            " --method out"
+            "designs for several participations are for method 'scaling'; leave --method out"
         )
     plain = replace(options, participation=None)
     if isinstance(participation, SampledParticipation):
@@ -95,6 +97,14 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
     if participation.reach(workload.shape[1]) == 1:
         design = once(workload, p, plain)
         return replace(design, strategy=with_participation(design.strategy, participation))
+    if p > 2:
+        return solve_largest(
+            workload,
+            p,
+            options,
+            lambda queries, limits: solve_participation(queries, 2.0, limits, once),
+            partial(value, p=p),
+        )
     sums = workload.running_sums
     if options.buffers is None and sums is not None and _exact(sums, participation):
         return _fixed(workload, sums, participation, options)
@@ -230,8 +240,8 @@ def _of_gram(gram: Array) -> Strategy:
     return Strategy("design", np.ascontiguousarray(upper[::-1, ::-1]))
 
 
-def value(workload: Workload, strategy: Strategy) -> float:
+def value(workload: Workload, strategy: Strategy, p: float = 2.0) -> float:
     """What a strategy makes of the norm, rounded upwards."""
-    norm = Factorization(workload, strategy, Neighbours.ADD_REMOVE).norm(2.0)
+    norm = Factorization(workload, strategy, Neighbours.ADD_REMOVE).norm(p)
     units: float | Array = 16.0 * sum(workload.shape)
     return raised(norm, float(units)) if math.isfinite(norm) else math.inf
