@@ -109,7 +109,7 @@ def test_a_stream_refuses_other_guarantees(run, options, words):
     "arguments",
     [
         ["optimize", "prefix:12", "--participation", "3"],
-        ["optimize", "prefix:12", "--participation", "3,every=4", "--p", 4],
+        ["optimize", "prefix:12", "--participation", "3,every=4", "--method", "dual"],
         ["optimize", "prefix:12", "--participation", "3,every=4", "--neighbours", "replace"],
         ["compare", "prefix:12", "--participation", "3,every=4", "--neighbours", "replace"],
         ["calibrate", "prefix:12", "--participation", "3,every=4", "--epsilon", 1, "--alpha", 0.01],

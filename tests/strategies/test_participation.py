@@ -172,7 +172,7 @@ def test_odd_participations_are_refused(text):
 def test_what_does_not_go_with_participations_is_refused():
     design = factorize("prefix:12", participation="3,every=4", rel_gap=1e-4)
     for action in (
-        lambda: factorize("prefix:12", participation="3,every=4", p=4),
+        lambda: factorize("prefix:12", participation="3,every=4", method="dual"),
         lambda: factorize("prefix:12", participation="3,every=4", neighbours="replace"),
         lambda: pml.mechanism(design.strategy, "prefix:12", guarantee=pml.PML(1, 0.01)),
         lambda: pml.mechanism(design.strategy, "prefix:12", neighbours="replace"),
