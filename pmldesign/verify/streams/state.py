@@ -1,6 +1,6 @@
 r"""The state of a stream: its lines, and for `prefix:inf` its noise.
 
-    {"stream": 2, "identity": [...], "key": ...} HASH
+    {"stream": 3, "identity": [...], "key": ...} HASH
     step,answer,standard deviation,digest,HASH
     {"after": ..., "time": ..., ...} HASH
 
@@ -38,9 +38,9 @@ NAME = "ball arithmetic of 192 bits, standard deviations in double precision"
 STEPS, FALL = 2**48, 0.3
 STARTS = sorted({math.isqrt(math.isqrt(2**e)) for e in range(192)})
 ROUNDED = arb(2) ** -19 * (arb(1) / 2 + arb(2) ** -29)
-COMPARED = 20_000
+COMPARED = 10**6
 """Steps whose standard deviations are recomputed."""
-FORMAT = 2
+FORMAT = 3
 
 
 def check_state(path: Path, checks: Checks) -> str:
