@@ -210,6 +210,9 @@ def test_queries_are_of_the_dialect(folder, dialect):
     assert "{table}" in run(folder, "sql", "sex", "--dialect", dialect).output
     if dialect in ("postgres", "duckdb"):  # names are quoted
         assert '"sex" AS value_0' in text
+    refused = run(folder, "sql", "sex", "--dialect", dialect, "--table", "a;b")
+    assert refused.exit_code == 2
+    assert "'a;b' is no name of a table" in refused.stderr
     casts = {"postgres": "CAST({} AS DOUBLE PRECISION)", "bigquery": "SAFE_CAST({} AS FLOAT64)"}
     cast = casts.get(dialect, "TRY_CAST({} AS DOUBLE)").format("CAST(value_1 AS @)")
     assert re.search(re.escape(cast).replace("@", "[A-Z]+"), text)

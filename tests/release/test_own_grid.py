@@ -12,7 +12,7 @@ import pytest
 from pmldesign.bounds import least_deviation
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy import ApproxDP, PureDP
+from pmldesign.privacy import ApproxDP, Noise, PureDP
 from pmldesign.release import (
     discrete_half_widths,
     exact_noise,
@@ -21,6 +21,7 @@ from pmldesign.release import (
     own_lattice,
     parse_plan,
 )
+from pmldesign.release.noise import own_grid
 from pmldesign.strategies import Strategy
 
 
@@ -180,3 +181,12 @@ def test_gain_is_what_releases_have(strategy, epsilon):
 )
 def test_gain_is_of_laplace_noise_on_whole_numbers(made):
     assert own_grid_gain(made) is None
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-3, 1.2e-3, 0.05, 0.7, 1e3, 1e150])
+def test_the_variance_is_that_of_the_law_at_every_scale(scale):
+    """2 q/(1 - q)^2 at q = e^(-1/b): twice 1/(e^(1/b) - 2 + e^(-1/b))."""
+    with mpmath.workdps(400):
+        q = mpmath.exp(-1 / mpmath.mpf(scale))
+        exact = float(2 * q / (1 - q) ** 2)
+    assert own_grid.variance(Noise.LAPLACE, scale, 1) == pytest.approx(exact, rel=1e-12, abs=1e-300)

@@ -81,12 +81,15 @@ def table_text(table: str, dialect: str) -> str:
     import sqlglot
 
     try:
-        return str(sqlglot.exp.to_table(table, dialect).sql("duckdb"))
+        name = sqlglot.exp.to_table(table, dialect)
     except sqlglot.errors.SqlglotError:
+        name = None
+    if not isinstance(name, sqlglot.exp.Table):  # of "a;b" it makes two
         raise InvalidInputError(
             f"--table: {table!r:.60} is no name of a table; write name, schema.name or"
             " database.schema.name"
-        ) from None
+        )
+    return str(name.sql("duckdb", comments=False))
 
 
 def count_name(schema: Schema) -> str:

@@ -81,9 +81,7 @@ def variance(noise: Noise, scale: float, measurements: int) -> float:
         logs = measurements * np.log(2 * r + 1) - r / scale
         weights = np.exp(logs - logs.max())
         return float(weights @ (r * (r + 1)) / 3 / weights.sum())
-    if scale < 1e-3:  # e^(-1/b) is 0 in float64
-        return 0.0
-    return 0.5 / math.sinh(0.5 / scale) ** 2
+    return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
 
 
 def own_grid_gain(mechanism: Mechanism) -> tuple[float, float] | None:
