@@ -27,7 +27,6 @@ def exact_delta(sensitivity, scale, epsilon):
         return upper - mpmath.exp(e) * lower
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 0.5, 1, 10, 100, 1000])
 @pytest.mark.parametrize("delta", [1e-300, 1e-100, 1e-12, 1e-3, 0.5, 0.99])
 @pytest.mark.parametrize("sensitivity", [1, 0.3, 7e-5])

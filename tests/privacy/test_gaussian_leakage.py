@@ -52,7 +52,6 @@ def test_slack_check_values(means, sigma, epsilon, alpha, exact, bound):
     assert integral == pytest.approx(exact, abs=5e-6)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("sigma", [0.5, 1.3, 4.0])
 @pytest.mark.parametrize("least", [(0.15, 0.15), (0.1, 0.4), (0.3, 0.7)])
 @pytest.mark.parametrize("epsilon", [0.05, 0.4, 0.8])
@@ -73,7 +72,6 @@ def test_slack_is_exact_for_two_cells_in_closed_form():
     assert bound == pytest.approx(gain - loss, rel=1e-12)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 3.0])
 @pytest.mark.parametrize("least", [(0.1, 0.15, 0.3), (0.2, 0.3, 0.5)])
 def test_slack_is_exact_for_cells_with_two_different_columns(sigma, least):

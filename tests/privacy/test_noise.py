@@ -32,7 +32,6 @@ def laplace_moment(row, p):
         return total * mpmath.gamma(mpmath.mpf(p) + 1)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2, 2.001, 2.5, 3, 3.5, 3.999, 4, 7.7, 8, 20.3, 100, 101.5, 300.7])
 @pytest.mark.parametrize("terms", [2, 3, 9])
 def test_laplace_error_against_partial_fractions_in_60_digits(p, terms):

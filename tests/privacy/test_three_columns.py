@@ -40,7 +40,6 @@ def integral(R, sigma, epsilon, least):
     return worst
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("name", PLANES)
 @pytest.mark.parametrize(("sigma", "epsilon"), [(1.0, 0.5), (2.5, 0.3)])
 def test_the_slack_is_the_integral_but_for_a_percent(name, sigma, epsilon):

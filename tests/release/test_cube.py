@@ -69,7 +69,6 @@ def check_draws(d, scale, count, seed):
     assert statistic < chi2.ppf(1 - 1e-6, len(seen) - 1)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("scale", [0.3, 2.0, 30.0])
 def test_variance_is_that_of_the_exact_law(d, scale):

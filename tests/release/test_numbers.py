@@ -85,7 +85,6 @@ def test_records_are_the_mixtures_of_the_definition(attributes, _):
         assert counts.sum() == schema.denominator
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize(("attributes", "queries"), SMALL)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian", "cube"])
 @pytest.mark.parametrize("neighbours", list(Neighbours))

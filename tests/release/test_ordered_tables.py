@@ -128,7 +128,6 @@ def test_rows_by_kind_are_those_of_the_pseudo_inverse(seed, public):
     assert kinds_of_products(strategy, tables, 10, 37) is None
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("neighbours", [*Neighbours])
 @pytest.mark.parametrize("seed", range(3))
 def test_no_two_neighbours_are_farther_apart_than_the_sensitivity(seed, neighbours):

@@ -73,7 +73,6 @@ def persons(attributes, times, one_per):
                 yield chosen
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("relation", Neighbours)
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize(("attributes", "more", "queries"), CASES)
@@ -165,7 +164,6 @@ def test_sums_of_people_who_fit_are_those_of_the_file():
         as_schema({**content, "one_per": "pay"})
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("text", [False, True])
 @pytest.mark.parametrize(
     "entry",
@@ -208,7 +206,6 @@ FILES = [
 ]
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize(("text", "more", "known"), FILES)
 def test_measurements_of_persons_are_asked_and_verified(text, more, known, noise, tmp_path):

@@ -95,7 +95,6 @@ def continuous_delta(sigma, distance, epsilon):
     return mpmath.ncdf(-x) - mpmath.e**e * mpmath.ncdf(-x - t)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("sigma", [0.8, 1.3, 2.7, 4.1])
 @pytest.mark.parametrize("shift", [(1,), (3,), (1, 1)])
 def test_delta_of_the_discrete_gaussian_is_below_that_of_the_continuous(sigma, shift):

@@ -34,7 +34,6 @@ def within(groups):
     return [(i, j) for i, j in combinations(range(len(groups)), 2) if groups[i] == groups[j]]
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("groups", GROUPS)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("strategy", ["design", "identity", "queries"])

@@ -161,7 +161,6 @@ GUARANTEES = {
 }
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("currency", GUARANTEES)
 @pytest.mark.parametrize("delta", [None, 1e-9])
 def test_the_largest_release_that_is_left_fits_and_no_larger_one(currency, delta, data, tmp_path):

@@ -170,7 +170,6 @@ TYPED_BY_PANDAS = [
 ]
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("schema", SCHEMAS, ids=["keys", "cuts"])
 @pytest.mark.parametrize(("dtype", "values"), TYPED + (TYPED_BY_PANDAS if PANDAS else []))
 def test_columns_of_every_type_are_counted_as_their_csv(tmp_path, dtype, values, schema):

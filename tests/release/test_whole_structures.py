@@ -93,7 +93,6 @@ def never_written_out(monkeypatch):
     monkeypatch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 0)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize(("strategy", "queries"), CASES, ids=IDS)
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_neighbours_are_no_farther_apart_than_the_sensitivity(strategy, queries, neighbours):
@@ -147,7 +146,6 @@ def test_unions_too_large_for_a_matrix_are_released():
     assert np.allclose(answers, queries.matvec(x.astype(float)), rtol=1e-9, atol=1e-3)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("text", ["prefix:30", "decay:30,0.8"])
 @pytest.mark.parametrize("neighbours", [*Neighbours])
 def test_long_running_sums_are_measured_by_their_recurrence(text, neighbours, monkeypatch):

@@ -279,7 +279,6 @@ def test_every_strategy_has_an_instance_here():
     assert built == set(EXACT_ROWS)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize(("seed", "large"), [(0, False), (1, True)], ids=["written", "large"])
 @pytest.mark.parametrize("kind", MAKERS)
 def test_sensitivities_are_never_below_the_exact_ones(kind, large, seed, monkeypatch):

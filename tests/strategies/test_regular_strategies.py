@@ -51,7 +51,6 @@ def test_it_is_the_strategy_of_its_matrix(kind, cells):
     assert_same_strategy(strategy, dense, np.random.default_rng(cells))
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("relation", Neighbours)
 @pytest.mark.parametrize("queries", ["prefix:{}", "all-range:{}", "random-range:9,{},seed=1"])
 @pytest.mark.parametrize("cells", [2, 3, 8, 11])

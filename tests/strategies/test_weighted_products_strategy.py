@@ -40,7 +40,6 @@ def dense(subsets, weights):
     return np.vstack(blocks)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("public", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("subsets", "weights"), TABLES)

@@ -50,7 +50,6 @@ class Dying:
 SCENES = {"first": (0, 1), "next": (2, 1), "group": (2, 3), "first group": (0, 4)}
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize("spare", [2**20, -1], ids=["appended", "replaced"])
 def test_a_stream_killed_at_any_system_call_answers_every_input_once(

@@ -46,7 +46,6 @@ def rewrite(path, header, arrays, *, digest=True):
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2, 3, np.inf])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_files_as_they_are_written_hold(path, p, neighbours):

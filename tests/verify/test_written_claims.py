@@ -301,7 +301,6 @@ def test_epochs_by_their_blocks(tmp_path, monkeypatch, name):
         assert pml.verify_file(path).failures, entry
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("pattern", ["2,min-sep=5", "3,min-sep=5", "3,every=8"])
 def test_matrices_of_several_participations(tmp_path, pattern, seed):
