@@ -264,6 +264,9 @@ def test_the_optimum_beyond_counts_is_that_of_a_matrix():
     assert exact.lower <= design.optimum <= exact.upper * (1 + 1e-5)
     assert design.optimum < design.certificate.upper
     assert factorize(workload, neighbours="replace", rel_gap=0.1).optimum is None
+    rows = [factorize(workload, participation=text) for text in ("3,any", "3,one-per=cell")]
+    assert rows[0].optimum == pytest.approx(3 * design.optimum, rel=1e-5)
+    assert rows[1].optimum is None
 
 
 def test_targets_of_levels(tmp_path):

@@ -52,6 +52,7 @@ def solve_persons(workload: Workload, p: float, options: DesignOptions, solve: S
             apart = panel.sensitivity_under(relation, "l2")
     lower = math.nextafter((count if whole else 1) * design.certificate.lower, 0.0)
     certificate = Certificate(lower, max(upper, lower))
+    optimum = None if design.optimum is None or not whole else raised(count * design.optimum, 1)
     status = design.status
     proved = status in (Status.OPTIMAL, Status.STRUCTURED)
     if proved and not whole and certificate.gap > options.rel_gap + 2 * ROUNDING:
@@ -60,6 +61,7 @@ def solve_persons(workload: Workload, p: float, options: DesignOptions, solve: S
         design,
         strategy=measured.scaled(1.0 / apart),
         certificate=certificate,
+        optimum=optimum,
         status=status,
         forms=forms,
     )
