@@ -133,7 +133,7 @@ def test_shares_and_their_gradients_are_those_of_all_places(sizes, power, parent
     assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(slope, rel=1e-4, abs=1e-7)
 
 
-@pytest.mark.parametrize("k", [2, 1000, 10**6])
+@pytest.mark.parametrize("k", [2, 1000, 10**5])
 def test_a_star_has_a_closed_form(k):
     """A^T A = I + 1 1^T: one eigenvalue k + 1, the others 1."""
     tree = Tree(np.append(-1, np.zeros(k, dtype=np.intp)))

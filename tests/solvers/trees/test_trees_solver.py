@@ -286,6 +286,15 @@ def test_shares_come_close_to_the_norm(counts, seed, p):
         assert lower <= shares.error(shares.best()) <= 1.007 * lower
 
 
+@pytest.mark.parametrize("p", [2.0, 4.0])
+def test_few_steps_find_the_best_shares(p):
+    """Nodes near the root count a thousand times as much as those near the leaves."""
+    tree = Tree(by_levels(np.random.default_rng(1), [1, 20, 300, 1500, 3000], 0.8))
+    shares = Shares(tree, 1.0 / np.bincount(tree.depths)[tree.depths], p)
+    few, many = (shares.error(shares.best(steps=steps)) for steps in (15, 500))
+    assert few <= many * (1 + 1e-6)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
