@@ -72,7 +72,8 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
     """The best strategy that is known for several participations.
 
     Raises:
-        InvalidInputError: replace neighbours, or a method other than "scaling".
+        InvalidInputError: replace neighbours, a method other than "scaling", or p above 2 for
+            steps that are drawn.
     """
     participation = options.schema
     if isinstance(participation, PersonRows):
@@ -93,6 +94,10 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
             steps = participation.reach(workload.shape[1])
             fixed = Participation(steps, participation.apart, fixed=True)
             return solve_participation(workload, p, replace(options, participation=fixed), once)
+        if p > 2:
+            raise InvalidInputError(
+                f"designs for steps that are drawn are for p = 2, got {p:g}; leave --p out"
+            )
         return solve_sampled(workload, options, once(workload, p, plain))
     if participation.reach(workload.shape[1]) == 1:
         design = once(workload, p, plain)
