@@ -21,6 +21,8 @@ HASHED = 2**26
 """Entries of a workload up to which a file has a hash of it."""
 COLUMNS = 64
 """Of the workload that are hashed at a time."""
+DRAWN = "; the delta of sampled steps in double precision"
+"""What is no ball arithmetic (`sampled`)."""
 
 
 def check_strategy(header: Header, arrays: Arrays, queries: Queries | None, checks: Checks) -> str:
@@ -36,7 +38,9 @@ def check_strategy(header: Header, arrays: Arrays, queries: Queries | None, chec
         The arithmetic that was used.
     """
     check_digest(header, arrays, checks)
-    return check_content(header, arrays, queries, checks)
+    arithmetic = check_content(header, arrays, queries, checks)
+    drawn = "noise" in header and str(header.get("participation")).startswith("sampled")
+    return arithmetic + (DRAWN if drawn else "")
 
 
 def check_content(header: Header, arrays: Arrays, queries: Queries | None, checks: Checks) -> str:

@@ -61,6 +61,7 @@ def verified(path, header, arrays):
 def test_an_honest_file_holds_and_is_read_again(file):
     found = pml.verify_file(file)
     assert found.holds, [*found.failures, *found.unchecked]
+    assert "double precision" in found.arithmetic
     strategy = pml.strategy(file)
     assert str(strategy.participation) == "sampled,every=8,rate=0.2"
     noisy = pml.mechanism(strategy, "prefix:24", guarantee=pml.ApproxDP(0.5, 1e-4))
