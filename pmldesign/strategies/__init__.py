@@ -31,7 +31,7 @@ __getattr__ = face(
         "baselines.nested": "cells_alone equal_shares measured queries_alone",
         "baselines.queries": "BinaryQueries QueriesStrategy RunningQueries WrittenQueries",
         "baselines.toeplitz": "ToeplitzStrategy",
-        "beside": "BesideStrategy",
+        "beside": "BesideStrategy BesideTables",
         "blocks": "BlockStrategy",
         "chains": "ChainStrategy",
         "identity_and_rows": "DENSE_ROWS IdentityAndRows",

@@ -18,6 +18,7 @@ from pmldesign.privacy import PML, ApproxPML, Neighbours, PureDP, calibrate
 from pmldesign.strategies import (
     AllRangesStrategy,
     BesideStrategy,
+    BesideTables,
     BinaryQueries,
     BlockStrategy,
     ChainStrategy,
@@ -55,8 +56,9 @@ BOUNDED = {"coupled tables", "long coordinates"}
 """In l2 a bound, which is the exact value for the levelled columns of a design."""
 SHARED = {ChainStrategy, CountsStrategy, StructuredStrategy, WeightedStrategy, WrittenQueries}
 """Bases of others, of which there are no instances."""
-OTHER_NEIGHBOURS = {ParticipationStrategy}
-"""Over patterns of steps; enumerated where those are tested."""
+OTHER_NEIGHBOURS = {BesideTables, ParticipationStrategy}
+"""For replace alone, with the distances of another one; over patterns of steps. Both are enumerated
+where they are tested."""
 
 
 def weights(rng, count):
