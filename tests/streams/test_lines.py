@@ -159,6 +159,17 @@ def test_corrections_are_patterns_of_the_participation(fixed, times, apart):
         assert allowed == (frozenset(steps) in subsets), steps
 
 
+def test_corrections_of_corrections_may_be_about_the_same_person():
+    strategy = with_participation(Strategy("one", np.eye(8)), Participation(2, 1, False))
+    corrections = Corrections(strategy)
+    corrections.count(1, 3)
+    corrections.count(2, 3)
+    with pytest.raises(InvalidInputError, match="people of step 1 may take part in steps 1, 3, 5"):
+        corrections.count(3, 5)
+    corrections.count(4, 5)
+    assert corrections.pairs == [(1, 3), (2, 3), (4, 5)]
+
+
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=8), st.integers(0, 7))
 def test_events_of_neighbours_differ_by_no_more_than_one(numbers, place):
     """Sums of floating-point numbers would not."""

@@ -118,7 +118,15 @@ def test_matrices_and_sets_of_sectors_are_read_as_a_whole(honest):
     wide[1] += 0.01 * wide[0]  # beside the diagonal, which no elimination reads
     unsorted, longer = np.roll(arrays["sets"], 1, axis=1), np.append(arrays["entries"], 1.0)
     forgeries = [("entries", wide), ("entries", longer), ("sets", unsorted)]
-    for name, array in forgeries if arrays["sets"].shape[1] > 1 else forgeries[:2]:
+    forgeries = forgeries if arrays["sets"].shape[1] > 1 else forgeries[:2]
+    ordered, plain = arrays["ordered"], arrays["sector_plain"]
+    if ordered.size and plain.shape[1]:
+        forgeries.append(("sector_plain", np.where(plain < 0, ordered[0], plain)))
+    twice = np.repeat(arrays["sector_plain"][:1], len(plain), axis=0)
+    forgeries.append(("sector_plain", twice))
+    for name, array in forgeries:
+        if np.array_equal(array, arrays[name]):
+            continue
         entries = {**arrays, name: array}
         forged = {**header, KEY: digest_of(header, entries)}
         np.savez(other, header=np.array(json.dumps(forged)), **entries)

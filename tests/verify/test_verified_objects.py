@@ -120,6 +120,17 @@ CLAIMS = {
 }
 
 
+def test_negative_scales_are_found(honest):
+    path, content = honest
+    other = path.with_name("forged.json")
+    for name in ("parameter", "sigma"):
+        if content.get("noise", {}).get(name):
+            forged = {**content, "noise": {**content["noise"], name: -content["noise"][name]}}
+            forged[KEY] = {**content[KEY], OBJECT: digest_of_object(forged)}
+            other.write_text(json.dumps(forged))
+            assert pml.verify_file(other).failures, name
+
+
 def test_shorter_distances_are_found(honest):
     path, content = honest
     if "distances" not in content:

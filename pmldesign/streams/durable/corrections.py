@@ -3,8 +3,9 @@
 What is added to a later step for somebody who counted in step s changes two steps by that person.
 The guarantee covers it where the participation of the stream does: s and all steps that correct it
 have to be a pattern of it (`Participation`). Corrections of one step are counted as those of one
-person, as nothing tells them apart; whoever took part in other steps as well has to be counted by
-the user of the stream.
+person, as nothing tells them apart, and a correction of a step that corrects another one may be
+about whom that one is about; whoever took part in other steps as well has to be counted by the user
+of the stream.
 """
 
 from __future__ import annotations
@@ -56,13 +57,16 @@ class Corrections:
                 f"a correction of step {step} is a second participation of whom it is about, and"
                 " this stream is for one; design it with --participation 2,min-sep=1"
             )
-        steps = sorted({step, at} | self._later.get(step, set()))
-        if not _allowed(schema, steps):
-            raise InvalidInputError(
-                f"with this correction people of step {step} may take part in steps"
-                f" {', '.join(map(str, steps))}; this stream is for {schema}"
-            )
-        self._later.setdefault(step, set()).add(at)
+        people = [step, *(first for first, later in self._later.items() if step in later)]
+        for first in people:
+            steps = sorted({first, at} | self._later.get(first, set()))
+            if not _allowed(schema, steps):
+                raise InvalidInputError(
+                    f"with this correction people of step {first} may take part in steps"
+                    f" {', '.join(map(str, steps))}; this stream is for {schema}"
+                )
+        for first in people:
+            self._later.setdefault(first, set()).add(at)
 
 
 def _allowed(schema: Participation, steps: list[int]) -> bool:

@@ -173,10 +173,12 @@ def sectors_of(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], tuple[int, ...
     """Q, Sp, the sets S and E of every sector of a strategy for tables.
 
     Raises:
-        ValueError: an E is not symmetric, or there are more sets or entries.
+        ValueError: an attribute of the wrong kind or in two places, a sector that comes twice, an E
+            that is not symmetric, or more sets or entries.
     """
     sets, entries, start = iter(members_of(arrays["sets"])), arrays["entries"], 0
     features = dict(zip(arrays["ordered"].tolist(), arrays["features"].tolist(), strict=True))
+    others, seen = set(range(arrays["sizes"].size)) - features.keys(), set()
     for plain, spectators, count in zip(
         members_of(arrays["sector_plain"]),
         members_of(arrays["sector_spectators"]),
@@ -184,6 +186,13 @@ def sectors_of(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], tuple[int, ...
         strict=True,
     ):
         members = [next(sets) for _ in range(count)]
+        left = features.keys() - set(spectators)
+        kinds = others.issuperset(plain) and features.keys() >= set(spectators)
+        if not kinds or not all(left >= set(S) for S in members) or len(set(members)) < count:
+            raise ValueError("a sector has attributes of the wrong kind, or in two places")
+        if (plain, spectators) in seen:
+            raise ValueError("a sector comes twice")
+        seen.add((plain, spectators))
         rows = sum(math.prod(features[i] for i in S) for S in members)
         E = entries[start : start + rows**2].reshape(rows, rows)
         if not np.array_equal(E, E.T):

@@ -116,7 +116,7 @@ def check_promise(content: Header, checks: Checks) -> None:
     checks.state("sensitivity", lattice["of"] == told[0], "of the norm that the noise is for")
     if gaussian:
         over = Fraction(noise["parameter"]) ** 2 / (Fraction(noise["sigma"]) ** 2 + 4)
-        right = 1 <= over <= 1 + ROUNDED
+        right = 1 <= over <= 1 + ROUNDED and noise["sigma"] > 0
         checks.state("parameter", right, "its square is sigma^2 + 4, rounded upwards")
     elif noise["sigma"] is not None:
         checks.state("sigma", False, "Laplace and cube noise have none")
