@@ -36,6 +36,7 @@ from pmldesign.mechanisms import (
     mechanism,
     require_feasible,
 )
+from pmldesign.privacy.calibration import require_amplified
 from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
@@ -96,6 +97,8 @@ def all_designs(
     if isinstance(asked.schema, SampledParticipation) and asked.schema.open:
         parts = with_parts(workload, asked.schema, guarantee)
         asked = replace(asked, participation=parts)
+    if isinstance(asked.schema, SampledParticipation) and asked.schema.rate < 1 and guarantee:
+        require_amplified(guarantee, Noise.GAUSSIAN if noise == "auto" else Noise(noise))
     if streaming:
         require_streaming(workload, asked.neighbours, full_rank=asked.method == "scaling")
     require_feasible(guarantee, workload.shape[1], noise=noise, p=p)

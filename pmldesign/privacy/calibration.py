@@ -211,14 +211,8 @@ def _calibrate_dp(
     _require_possible(guarantee, noise)
     _require_same_known(strategy, guarantee)
     sampling = strategy.sampling if is_measured(strategy) else None
-    if sampling is not None and (
-        noise is not Noise.GAUSSIAN or not isinstance(guarantee, ApproxDP)
-    ):
-        raise InvalidInputError(
-            f"amplification by sampling is for Gaussian noise and a guarantee of epsilon and"
-            f" delta, got {noise} noise and {guarantee!r}; without it say how often a person takes"
-            f" part, {sampling.rounds},every=B"
-        )
+    if sampling is not None:
+        require_amplified(guarantee, noise)
     sensitivity = _sensitivity(strategy, guarantee.neighbours, noise)
     if noise is not Noise.GAUSSIAN:
         scale = laplace_scale(sensitivity, epsilon=guarantee.laplace_ratio)
@@ -270,6 +264,20 @@ def _sensitivity(strategy: Measurable | ArrayLike, neighbours: Neighbours, noise
     if is_measured(strategy):
         return strategy.sensitivity_for(neighbours, noise)
     return sensitivity_above(strategy, neighbours, noise.norm)
+
+
+def require_amplified(guarantee: Guarantee, noise: Noise) -> None:
+    """Refuse what has no amplification by sampling.
+
+    Raises:
+        InvalidInputError: other than Gaussian noise, or than epsilon and delta.
+    """
+    if noise is not Noise.GAUSSIAN or not isinstance(guarantee, ApproxDP):
+        raise InvalidInputError(
+            f"amplification by sampling is for Gaussian noise and a guarantee of epsilon and"
+            f" delta, got {noise} noise and {guarantee!r}; without it say how often a person takes"
+            " part, such as 4,every=16"
+        )
 
 
 def _require_possible(guarantee: Guarantee, noise: Noise) -> None:

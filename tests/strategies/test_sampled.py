@@ -9,6 +9,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from scipy import stats
 
+import pmldesign as pml
 from pmldesign import errors
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
@@ -205,14 +206,12 @@ def test_strategies_and_rates_are_refused_in_a_line(strategy, schema, said):
     ],
 )
 def test_other_guarantees_are_refused_in_a_line(guarantee, noise):
-    with pytest.raises(InvalidInputError, match=r"amplification by sampling|add-remove neighbours"):
-        mechanism(
-            "banded:4",
-            "prefix:48",
-            guarantee=guarantee,
-            noise=noise,
-            participation="sampled,every=16,rate=0.1",
-        )
+    asked = {"guarantee": guarantee, "noise": noise, "participation": "sampled,every=16,rate=0.1"}
+    said = r"amplification by sampling|add-remove neighbours|PML"
+    with pytest.raises(InvalidInputError, match=said):
+        mechanism("banded:4", "prefix:48", **asked)
+    with pytest.raises(InvalidInputError, match=said):
+        pml.optimize("prefix:48", **asked)
 
 
 def test_noise_of_training_is_that_of_the_mechanism_and_exact_streams_are_refused(noisy):
