@@ -70,7 +70,6 @@ class EndlessStrategy:
     name = "prefix:inf"
     cells = STEPS
     memory = BUFFERS
-    sampling = None
 
     def __init__(self) -> None:
         self.starts = sorted({math.isqrt(math.isqrt(1 << e)) for e in range(4 * 48)})
