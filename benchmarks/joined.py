@@ -11,20 +11,17 @@ of scale 1 at sensitivity 1, processor seconds of both, and our lower bound. Que
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tables import ADULT, ALL_PAIRS, GAP, JOINED, ORDERED
+from tables import ADULT, ALL_PAIRS, JOINED, ORDERED, certified, write
 
-from pmldesign.designs.min_norm import factorize
-from pmldesign.workloads import as_workload
 from pmldesign_solvers.operators.operator import Array
 
 TEN = [10] * 10
@@ -92,13 +89,6 @@ def of_peer(sizes: list[int], queries: Queries, query: Any, smasher: Any) -> tup
     return float(mechanism.workload_variance() ** 0.5), time.process_time() - begin
 
 
-def ours(name: str, limit: float) -> tuple[float, float, float]:
-    """The root of the total variance, the least possible one, and processor seconds."""
-    begin = time.process_time()
-    bounds = factorize(as_workload(name), rel_gap=GAP, time_limit=limit).certificate
-    return bounds.upper, bounds.lower, time.process_time() - begin
-
-
 def line(row: Row) -> str:
     """A line of the table."""
     name = row.workload.replace(JOINED, "at-most:16,16 (others summed over)")
@@ -119,19 +109,15 @@ def main() -> None:
     import query
     import smasher
 
-    lines = [
+    header = [
         "| workload | QuerySmasher | seconds | ours | lower bound | seconds |",
         "|---|---|---|---|---|---|",
     ]
-    with (options.output / "joined.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)])
-        writer.writeheader()
-        for name, sizes, queries in questions():
-            row = Row(name, *of_peer(sizes, queries, query, smasher), *ours(name, options.limit))
-            writer.writerow(asdict(row))
-            lines.append(line(row))
-            print(lines[-1], file=sys.stderr, flush=True)
-    (options.output / "joined.md").write_text("\n".join(lines) + "\n")
+    found = (
+        Row(name, *of_peer(sizes, queries, query, smasher), *certified(name, options.limit))
+        for name, sizes, queries in questions()
+    )
+    write(options.output / "joined", header, found, line, Row)
 
 
 if __name__ == "__main__":

@@ -21,15 +21,17 @@ import csv
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any, TypeVar
 
 from pmldesign.designs.laplace.search import laplace_design
 from pmldesign.designs.min_norm import factorize
 from pmldesign.privacy.guarantees import PureDP
 from pmldesign.workloads import as_workload
 
+T = TypeVar("T", bound=Any)
 GAP = 1e-3
 ADULT = (85, 9, 100, 16, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42)
 ORDERED = {85, 99, 100}
@@ -86,10 +88,16 @@ def rows(limit: float, only: str) -> Iterator[Row]:
 
 def gaussian(name: str, limit: float) -> tuple[float, float, float]:
     """The rmse of a design, its lower bound, and processor seconds."""
-    begin, workload = time.process_time(), as_workload(name)
-    bounds = factorize(workload, rel_gap=GAP, time_limit=limit).certificate
-    root = math.sqrt(workload.shape[0])
-    return bounds.upper / root, bounds.lower / root, time.process_time() - begin
+    upper, lower, seconds = certified(name, limit)
+    root = math.sqrt(as_workload(name).shape[0])
+    return upper / root, lower / root, seconds
+
+
+def certified(name: str, limit: float) -> tuple[float, float, float]:
+    """The root of the total variance of a design, its lower bound, and processor seconds."""
+    begin = time.process_time()
+    bounds = factorize(as_workload(name), rel_gap=GAP, time_limit=limit).certificate
+    return bounds.upper, bounds.lower, time.process_time() - begin
 
 
 def laplace(name: str, limit: float) -> tuple[float, None, float]:
@@ -115,18 +123,26 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
-    lines = [
+    header = [
         "| workload | noise | peer | rmse | lower bound | seconds |",
         "|---|---|---|---|---|---|",
     ]
-    with (options.output / "tables.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Row)])
+    write(options.output / "tables", header, rows(options.limit, options.only), line, Row)
+
+
+def write(
+    path: Path, header: list[str], found: Iterable[T], line: Callable[[T], str], kind: type[T]
+) -> None:
+    """A .csv and a .md file of rows, each shown and written as it comes."""
+    lines = list(header)
+    with path.with_suffix(".csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(kind)])
         writer.writeheader()
-        for row in rows(options.limit, options.only):
+        for row in found:
             writer.writerow(asdict(row))
             lines.append(line(row))
             print(lines[-1], file=sys.stderr, flush=True)
-    (options.output / "tables.md").write_text("\n".join(lines) + "\n")
+    path.with_suffix(".md").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
