@@ -10,6 +10,7 @@ from textwrap import dedent
 import pytest
 
 from pmldesign.strategies import BesideStrategy, RegularStrategy, Strategy, StructuredStrategy
+from pmldesign.streams import Endless, OnLine
 from pmldesign.workloads import DenseWorkload, SparseWorkload, Workload
 
 ROOT = Path(__file__).parent.parent / "pmldesign"
@@ -110,6 +111,14 @@ def test_no_consumer_names_a_structure(name):
         assert not structures() & set(asked(tree)), "ask for a fact instead"
         if name not in MAKERS and name != "__init__.py":
             assert not structures() & imported(tree), "state a fact, or add a row to a registry"
+
+
+def test_nobody_asks_what_goes_on_line():
+    """Streams take what `OnLine` states, with an end or without."""
+    kinds = {"EndlessStrategy", *(kind.__name__ for kind in OnLine.__subclasses__())}
+    assert {"Designed", Endless.__name__} <= kinds
+    for name, tree in modules():
+        assert not kinds & set(asked(tree)), name
 
 
 def test_registries_and_makers_are_all_there():

@@ -56,7 +56,7 @@ class Answers:
     def __post_init__(self) -> None:
         self._waiting: list[Input] = []
         if self.journal is None:
-            self._corrections = Corrections(self.stream.strategy)
+            self._corrections = Corrections(self.stream.strategy.participation)
         else:
             self._corrections = self.journal.corrections
 

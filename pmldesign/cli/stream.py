@@ -26,14 +26,14 @@ from pmldesign.strategies.participation.strategy import participation_of, with_p
 from pmldesign.streams.durable.journal import Journal
 from pmldesign.streams.durable.lines import Lines
 from pmldesign.streams.durable.log import Log
-from pmldesign.streams.endless.strategy import EndlessStrategy
-from pmldesign.streams.endless.stream import endless_stream, require_gaussian
+from pmldesign.streams.endless.stream import Endless, endless_stream, require_gaussian
+from pmldesign.streams.on_line import Designed
 from pmldesign.streams.recurrences import lower_triangular
 from pmldesign.streams.series import one_series, series_of
 from pmldesign.streams.stream import Stream
 from pmldesign.workloads import Workload
 
-ENDLESS = EndlessStrategy.name
+ENDLESS = Endless.name
 
 
 def _replayed(log: Log) -> str:
@@ -155,7 +155,8 @@ def _designed(asked: Asked, names: int) -> Stream:
         workload, series = series_of(workload)
     one = one_series(measured, measured.cells if workload is None else workload.shape[1])
     strategy = lower_triangular(with_participation(one, schema))
-    return Stream(strategy, scale, None, workload, names if series == 1 < names else series)
+    on_line = Designed(strategy, workload)
+    return Stream(on_line, scale, None, names if series == 1 < names else series)
 
 
 def _guarantee(file: Path, given: Guarantee | None) -> Guarantee:

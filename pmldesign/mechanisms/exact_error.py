@@ -226,12 +226,13 @@ class Mechanism(Drawn, Displayed):
                 of rank below n.
         """
         from pmldesign.streams import Stream
+        from pmldesign.streams.on_line import Designed
         from pmldesign.streams.recurrences import lower_triangular
         from pmldesign.streams.series import one_series, series_of
 
         workload, series = series_of(self.workload)
         strategy = lower_triangular(one_series(self.strategy, workload.shape[1]))
-        return Stream(strategy, self._unit(), noise, workload, series)
+        return Stream(Designed(strategy, workload), self._unit(), noise, series)
 
     def vector_stream(self, width: int, *, seed: int | None = None) -> VectorStream:
         """The mechanism on line for vectors of `width` numbers, in floating point.

@@ -4,22 +4,23 @@ encoder   y_t = (C x)_t + noise on a grid, exactly
 whole     C x in whole numbers; digits cuts them so that many steps are made at once
 decoding  C^-1 y in floating point; rows has what both share
 sums      the answers A C^-1 y
+on_line   what goes on line: C, its distances, what it answers
 series    several series that are measured alike
 noise     where the noise comes from
-stream    all together, with standard deviations; vectors in floating point
-correlated  the noise of training: rows of C^-1 z alone
+stream    all together, with standard deviations
+training  vectors in floating point, and their noise alone
 endless   running sums without an end
 owned     noise belongs to one process: forks and copies are refused
 durable   the saved state, and the log that refuses to use it twice
 """
 
-from pmldesign.streams.correlated import CorrelatedNoise as CorrelatedNoise
 from pmldesign.streams.noise import DiscreteGaussian as DiscreteGaussian
 from pmldesign.streams.noise import FloatingGaussian as FloatingGaussian
 from pmldesign.streams.noise import GridNoise as GridNoise
 from pmldesign.streams.noise import grid_noise as grid_noise
 from pmldesign.streams.stream import Stream as Stream
-from pmldesign.streams.vectors import VectorStream as VectorStream
+from pmldesign.streams.training.correlated import CorrelatedNoise as CorrelatedNoise
+from pmldesign.streams.training.vectors import VectorStream as VectorStream
 from pmldesign_solvers import face
 
 __getattr__ = face(
@@ -34,7 +35,8 @@ __getattr__ = face(
         "endless.errors": "least_deviations",
         "endless.steps": "certified_ratios",
         "endless.strategy": "EndlessStrategy",
-        "endless.stream": "endless_stream",
+        "endless.stream": "Endless endless_stream",
+        "on_line": "Designed OnLine",
         "recurrences": "lower_triangular",
         "sums": "Sums require_resumable",
     },

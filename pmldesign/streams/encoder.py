@@ -32,12 +32,8 @@ from operator import index
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.outward import raised
-from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.streams.digits import INPUT_BITS, OUTPUT_BITS
-from pmldesign.streams.endless.strategy import EndlessStrategy
-from pmldesign.streams.recurrences import OnLineStrategy, encoding_of, recurrence_of
+from pmldesign.streams.on_line import OnLine
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.blocks import SIZE
 
@@ -53,7 +49,7 @@ class Encoder:
     """The exact part of a stream.
 
     Args:
-        strategy: C, lower triangular, of sensitivity 1 or less, with its participation.
+        strategy: C, of sensitivity 1 or less, with its participation.
         series: how many series there are; a record changes one of them in a step.
 
     Attributes:
@@ -64,9 +60,9 @@ class Encoder:
         sensitivity: an upper bound on the l2 distance of the outputs of neighbours.
     """
 
-    def __init__(self, strategy: OnLineStrategy, series: int = 1) -> None:
-        n = strategy.cells
-        self.recurrence = encoding_of(strategy)
+    def __init__(self, strategy: OnLine, series: int = 1) -> None:
+        self.recurrence = strategy.recurrence
+        n = self.recurrence.cells
         if strategy.sensitivity > 1.0 + 1e-6:
             raise InvalidInputError(
                 f"strategy {strategy.name!r} has sensitivity {strategy.sensitivity:g}; a stream "
@@ -79,8 +75,7 @@ class Encoder:
                 "for the digits of a stream: use strategy.normalised()"
             )
         off = 2.0**self.grid_exponent * (0.5 + 2.0**-30) + self.recurrence.drift()
-        apart = _distance(strategy)
-        apart += 2.0 * math.sqrt(n * min(_reach(strategy), series)) * off
+        apart = strategy.distance + 2.0 * math.sqrt(n * min(strategy.reach, series)) * off
         self.sensitivity = apart * (1 + 1e-12)
         self.time = 0
         self._rows = self.recurrence.encoder()
@@ -96,7 +91,8 @@ class Encoder:
     @property
     def state(self) -> list[int]:
         """What the rows need to know of earlier inputs, as whole numbers."""
-        return self._rows.state
+        whole: list[int] = self._rows.state
+        return whole
 
     def resume(self, time: int, state: list[int]) -> None:
         """Go on from a saved state; ValueError if it is none for this step."""
@@ -115,7 +111,7 @@ class Encoder:
         x = value << INPUT_BITS if plain else dyadic(value)  # type: ignore[operator]
         if self.time == self.recurrence.cells:
             self.require_left(1)
-        y = self._rows.take(x)
+        y: int = self._rows.take(x)
         self.time += 1
         return (y + self._half) >> self._shift
 
@@ -151,39 +147,6 @@ class Encoder:
                 f"the stream has {steps} steps, of which {self.time} are taken; got"
                 f" {count} more: design a longer one"
             )
-
-
-def _distance(strategy: OnLineStrategy) -> float:
-    """How far apart C x is for neighbours x, at most, C as it is in whole numbers."""
-    if isinstance(strategy, EndlessStrategy):
-        return strategy.sensitivity
-    if strategy.sampling is not None:
-        raise InvalidInputError(
-            "amplification by sampling is for noise in floating point, of training_noise and"
-            " vector_stream; a stream of exact noise takes participations without it"
-        )
-    return _measured(strategy) + _reach(strategy) * recurrence_of(strategy).moved()
-
-
-def _reach(strategy: OnLineStrategy) -> int:
-    """How many steps a person takes part in, at most."""
-    if isinstance(strategy, EndlessStrategy):
-        return 1
-    participation = participation_of(strategy)
-    return 1 if participation is None else participation.reach(strategy.cells)
-
-
-def _measured(strategy: Strategy) -> float:
-    """The same for C as its recurrence gives it."""
-    whole, participation = with_participation(strategy, None), participation_of(strategy)
-    factor = whole.recurrence
-    if factor is None:
-        return strategy.sensitivity
-    single, longest = whole.sensitivity, math.sqrt(float(factor.column_squares().max()))
-    repeated = strategy.sensitivity / single
-    if participation is not None:
-        repeated += 2 * _reach(strategy) * factor.column_units * 2.0**-53
-    return max(single, raised(longest, factor.column_units)) * repeated
 
 
 def dyadic(value: Real) -> int:

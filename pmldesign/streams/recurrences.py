@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 import scipy
 
@@ -18,11 +20,30 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.streams.decoding import StatesDecoder, WindowDecoder
 from pmldesign.streams.digits import COEFFICIENT_BITS, KEPT_BITS, READ_BITS, STATE_BITS
-from pmldesign.streams.endless.steps import Exponentials
-from pmldesign.streams.endless.strategy import EndlessStrategy
 from pmldesign.streams.whole import WholeStates, WholeWindow
 from pmldesign_solvers.streams.blocks import SIZE, BlockRows
 from pmldesign_solvers.streams.factor import Factor
+
+
+class Recurrence(Protocol):
+    """How a stream goes through C.
+
+    Attributes:
+        cells: how many steps a stream may take.
+        memory: numbers that a state has, at most.
+    """
+
+    cells: int
+    memory: int
+
+    def encoder(self) -> Any:
+        """From x to C x in whole numbers, from the first row on."""
+
+    def decoder(self) -> Any:
+        """From y to C^-1 y in floating point, from the first row on."""
+
+    def drift(self) -> float:
+        """How far (C x)_i is off at most before it is rounded to the grid, whatever the inputs."""
 
 
 class States:
@@ -104,18 +125,7 @@ class Window:
         return 0.0
 
 
-Recurrence = States | Window
-
-
-OnLineStrategy = Strategy | EndlessStrategy
-
-
-def encoding_of(strategy: OnLineStrategy) -> Recurrence | Exponentials:
-    """As `recurrence_of`, of strategies without an end too."""
-    return Exponentials() if isinstance(strategy, EndlessStrategy) else recurrence_of(strategy)
-
-
-def recurrence_of(strategy: Strategy) -> Recurrence:
+def recurrence_of(strategy: Strategy) -> States | Window:
     """How a stream goes through a strategy; raises as `States` and `Window`."""
     whole = with_participation(strategy, None)
     factor = whole.recurrence

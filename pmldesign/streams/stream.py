@@ -17,13 +17,10 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.streams.encoder import Encoder, Real, dyadic
-from pmldesign.streams.endless.steps import EndlessSums
-from pmldesign.streams.endless.strategy import EndlessStrategy
 from pmldesign.streams.noise import GridNoise, grid_noise
+from pmldesign.streams.on_line import OnLine
 from pmldesign.streams.owned import Owned
-from pmldesign.streams.recurrences import OnLineStrategy
-from pmldesign.streams.sums import Sums, require_resumable
-from pmldesign.workloads.base import Workload
+from pmldesign.streams.sums import require_resumable
 from pmldesign_solvers.operators.operator import Array
 
 Input = Real | Sequence[Real]
@@ -64,22 +61,20 @@ class Stream(Owned):
     it (`owned`).
 
     Args:
-        strategy: lower triangular, of sensitivity 1, with the participation of a person.
+        strategy: what goes on line, of sensitivity 1.
         scale: standard deviation of the noise on C x that the guarantee asks for at sensitivity 1.
         noise: where it comes from; None for `grid_noise()`.
-        workload: running sums or windows (`Sums`); None for those that the strategy is made for.
         series: how many numbers a step has; a record changes one of them.
 
     Raises:
-        InvalidInputError: a strategy that no state of fixed precision can hold, or other queries.
+        InvalidInputError: a strategy of another sensitivity, or for other queries.
     """
 
     def __init__(
         self,
-        strategy: OnLineStrategy,
+        strategy: OnLine,
         scale: float,
         noise: GridNoise | None = None,
-        workload: Workload | None = None,
         series: int = 1,
     ) -> None:
         super().__init__()
@@ -89,11 +84,7 @@ class Stream(Owned):
         self.encoder = Encoder(strategy, series)
         self.scale = scale * self.encoder.sensitivity
         total = np.zeros(series) if series > 1 else 0.0
-        self._sums = (
-            EndlessSums(self.scale, scale, total)
-            if isinstance(strategy, EndlessStrategy)
-            else Sums(strategy, workload, self.scale, total)
-        )
+        self._sums = strategy.response(self.scale, scale, total)
         self.noise = grid_noise() if noise is None else noise
         self._unit = 2.0**self.encoder.grid_exponent
         self._drawn: list[int] = []

@@ -1,12 +1,12 @@
 """Streams with so little noise that an answer shows which inputs were counted."""
 
-from pmldesign.streams import FloatingGaussian, Journal, Log, Stream
+from pmldesign.streams import Designed, FloatingGaussian, Journal, Log, Stream
 
 N, RATE, QUIET = 30, 0.9, 1e-9
 
 
 def journal(designed, path, scale=QUIET):
-    return Journal(Stream(designed.strategy, scale, FloatingGaussian()), path)
+    return Journal(Stream(Designed(designed.strategy), scale, FloatingGaussian()), path)
 
 
 def sums(inputs):

@@ -15,7 +15,9 @@ from pmldesign.designs import factorize
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.privacy import ZCDP, ApproxDP, PureDP
 from pmldesign.streams import (
+    Designed,
     Encoder,
+    Endless,
     EndlessStrategy,
     FloatingGaussian,
     Journal,
@@ -25,7 +27,7 @@ from pmldesign.streams import (
     least_deviations,
 )
 
-N = 300
+N, BUFFERS = 300, 16
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +48,8 @@ def matrix(strategy):
 
 def impulse(strategy, first, count):
     """A column of C as the encoder has it, in fractions, from its first step on."""
-    rows = Encoder(strategy).recurrence.encoder()
-    rows.resume(first - 1, [0] * strategy.memory)
+    rows = Encoder(Endless()).recurrence.encoder()
+    rows.resume(first - 1, [0] * BUFFERS)
     units = [rows.take(2**40)] + [rows.take(0) for _ in range(count - 1)]
     return [Fraction(unit, 2**112) for unit in units]
 
@@ -82,7 +84,7 @@ def test_infinite_columns_are_at_most_as_long_as_claimed(strategy):
 
 
 def test_the_encoder_has_these_columns(strategy):
-    off = Encoder(strategy).recurrence.drift()
+    off = Encoder(Endless()).recurrence.drift()
     for first in (1, 2, 7, 255):
         column = impulse(strategy, first, 400)
         with ctx.workprec(192):
@@ -108,25 +110,25 @@ def test_outputs_of_neighbours_are_at_most_the_sensitivity_apart(strategy):
         apart = [
             x - y
             for x, y in zip(
-                Encoder(strategy).encode(data), Encoder(strategy).encode(other), strict=True
+                Encoder(Endless()).encode(data), Encoder(Endless()).encode(other), strict=True
             )
         ]
-        encoder = Encoder(strategy)
+        encoder = Encoder(Endless())
         assert all(step == 0 for step in apart[: first - 1])
         square = sum(step**2 for step in apart) * Fraction(2) ** (2 * encoder.grid_exponent)
         assert 0 < square <= Fraction(encoder.sensitivity) ** 2
 
 
 def test_rounding_cannot_add_up_to_more_than_the_noise_pays_for(strategy):
-    encoder = Encoder(strategy)
+    encoder = Encoder(Endless())
     off = Fraction(2) ** encoder.grid_exponent * (Fraction(1, 2) + Fraction(1, 2**30))
     off += Fraction(encoder.recurrence.drift())
     added = Fraction(encoder.sensitivity) - Fraction(strategy.sensitivity)
-    assert 4 * strategy.cells * off**2 <= added**2
+    assert 4 * 2**48 * off**2 <= added**2
 
 
 def test_deviations_are_those_of_the_matrix(strategy, matrix):
-    stream = Stream(strategy, 1.0, FloatingGaussian())
+    stream = Stream(Endless(), 1.0, FloatingGaussian())
     _, deviations = stream.steps([0.0] * N)
     errors = np.cumsum(np.linalg.inv(matrix), axis=0)
     assert np.allclose(deviations / stream.scale, np.sqrt((errors**2).sum(axis=1)), rtol=1e-10)
@@ -136,7 +138,7 @@ def test_deviation_of_a_late_step_is_that_of_its_row(strategy):
     """The row of A C^-1 by elimination from its end: C^T l = 1."""
     last = 6000
     epochs = np.searchsorted(strategy.starts, np.arange(1, last + 1), side="right") - 1
-    decays, state = np.exp(strategy.log_decays), np.zeros(strategy.memory)
+    decays, state = np.exp(strategy.log_decays), np.zeros(BUFFERS)
     total, square = strategy.weights.sum(), 0.0
     for epoch in epochs[::-1]:
         state = decays * state
@@ -144,7 +146,7 @@ def test_deviation_of_a_late_step_is_that_of_its_row(strategy):
         entry = (1.0 / strategy.levels[epoch] - state.sum()) / (strategy.falls[epoch] * total)
         state += strategy.weights * strategy.falls[epoch] * entry
         square += entry**2
-    stream = Stream(strategy, 1.0, FloatingGaussian())
+    stream = Stream(Endless(), 1.0, FloatingGaussian())
     stream._sums.go_on(last - 1, 0.0)
     assert stream._sums.take(0.0)[1] / stream.scale == pytest.approx(np.sqrt(square), rel=1e-9)
 
@@ -152,7 +154,7 @@ def test_deviation_of_a_late_step_is_that_of_its_row(strategy):
 def test_answers_are_the_sums_without_noise(strategy):
     rng = np.random.default_rng(2)
     inputs = rng.integers(-5, 100, 700)
-    stream = Stream(strategy, 1e-9, Recorded([0] * 700))
+    stream = Stream(Endless(), 1e-9, Recorded([0] * 700))
     values, _ = stream.steps(inputs.tolist())
     assert np.allclose(values, np.cumsum(inputs), atol=1e-4)
 
@@ -175,7 +177,7 @@ def test_least_deviations_are_nuclear_norms_below_certified_optima():
 
 
 def test_no_answer_is_far_above_the_best_for_its_step(strategy):
-    stream = Stream(strategy, 1.0, FloatingGaussian())
+    stream = Stream(Endless(), 1.0, FloatingGaussian())
     steps = np.unique(np.concatenate([np.arange(1, 65), np.floor(2 ** np.arange(6, 48, 0.21))]))
     deviations = []
     for step in steps.astype(int).tolist():
@@ -195,7 +197,7 @@ def recorded(strategy):
     """What makes a stream with the same little noise each time, from a step on."""
     rng = np.random.default_rng(3)
     numbers = rng.integers(-(10**12), 10**12, 200).tolist()
-    return lambda first: Stream(strategy, 1.0, Recorded(numbers[first:]))
+    return lambda first: Stream(Endless(), 1.0, Recorded(numbers[first:]))
 
 
 @pytest.mark.usefixtures("quick_disk")
@@ -212,9 +214,9 @@ def test_a_stream_goes_on_where_it_was(strategy, recorded, tmp_path):
         done += count
     assert np.allclose(np.array(found).T, [whole, deviations], rtol=1e-12)
     with pytest.raises(FileError, match="another strategy, workload or guarantee"):
-        Journal(Stream(strategy, 1.1, Recorded([])), tmp_path / "state")
+        Journal(Stream(Endless(), 1.1, Recorded([])), tmp_path / "state")
     state = json.loads(json.dumps(recorded(0).save()))
-    other = Stream(factorize("prefix:8", buffers=2).strategy, 1.0, Recorded([]))
+    other = Stream(Designed(factorize("prefix:8", buffers=2).strategy), 1.0, Recorded([]))
     with pytest.raises(InvalidInputError, match="another strategy"):
         other.resume(state)
 

@@ -17,6 +17,7 @@ from pmldesign.privacy import ZCDP, Noise
 from pmldesign.release import draw
 from pmldesign.strategies import Strategy
 from pmldesign.streams import (
+    Designed,
     DiscreteGaussian,
     FloatingGaussian,
     Journal,
@@ -37,17 +38,19 @@ def strategy():
 
 
 def exact(strategy, _folder):
-    return Stream(strategy, 1.0, DiscreteGaussian())
+    return Stream(Designed(strategy), 1.0, DiscreteGaussian())
 
 
 def fast(strategy, _folder):
-    return Stream(strategy, 1.0, FloatingGaussian())
+    return Stream(Designed(strategy), 1.0, FloatingGaussian())
 
 
 def banded(_strategy, _folder):
     matrix = np.eye(N) + 0.5 * np.eye(N, k=-1)
     matrix /= np.linalg.norm(matrix, axis=0).max()
-    return Stream(Strategy("band", matrix), 1.0, FloatingGaussian(), as_workload(f"prefix:{N}"))
+    return Stream(
+        Designed(Strategy("band", matrix), as_workload(f"prefix:{N}")), 1.0, FloatingGaussian()
+    )
 
 
 def endless(_strategy, _folder):
@@ -59,11 +62,11 @@ def vectors(strategy, _folder):
 
 
 def kept(strategy, folder):
-    return Journal(Stream(strategy, 1.0, DiscreteGaussian()), folder / "state")
+    return Journal(Stream(Designed(strategy), 1.0, DiscreteGaussian()), folder / "state")
 
 
 def kept_fast(strategy, folder):
-    return Journal(Stream(strategy, 1.0, FloatingGaussian()), folder / "state")
+    return Journal(Stream(Designed(strategy), 1.0, FloatingGaussian()), folder / "state")
 
 
 MADE = [exact, fast, banded, endless, vectors, kept, kept_fast]
@@ -122,7 +125,7 @@ def test_blocks_states_and_generators_are_refused_in_a_child(strategy):
         stream.save,
         lambda: stream.resume({}),
         lambda: noise.draw(1.0, 3),
-        lambda: Stream(strategy, 1.0, noise).step(1.0),
+        lambda: Stream(Designed(strategy), 1.0, noise).step(1.0),
     ):
         assert "was made in another process" in in_a_child(work)
 
@@ -192,7 +195,7 @@ class Numbered:
 def test_threads_share_a_stream_without_sharing_noise(strategy, monkeypatch):
     """Every number of noise is in one answer, and every input counts once."""
     noise = Numbered()
-    stream = Stream(strategy, 1.0, noise)
+    stream = Stream(Designed(strategy), 1.0, noise)
     ys = []
     monkeypatch.setattr(stream._decoders[0], "take", ys.append)
     monkeypatch.setattr(stream._sums, "take", lambda _x: (0.0, 0.0))
@@ -210,9 +213,9 @@ def test_threads_share_a_stream_without_sharing_noise(strategy, monkeypatch):
 
 def test_a_draw_that_fails_leaves_no_input_behind(strategy):
     """A retry after a failed draw counts its input once, in steps and in blocks."""
-    once = Stream(strategy, 1.0, Recorded([0] * N))
+    once = Stream(Designed(strategy), 1.0, Recorded([0] * N))
     expected = [once.step(x).value for x in (1.0, 2.0, 3.0, 4.0)]
-    stream = Stream(strategy, 1.0, Failing([1, 1, 2]))
+    stream = Stream(Designed(strategy), 1.0, Failing([1, 1, 2]))
     found = []
     for attempt in (
         lambda: [stream.step(1.0).value],
@@ -242,8 +245,13 @@ class Failing:
 
 @pytest.mark.parametrize("kind", [Stream, VectorStream])
 def test_a_step_that_broke_off_is_the_last(strategy, monkeypatch, kind):
-    stream = kind(strategy, 1.0, FloatingGaussian() if kind is Stream else 1)
-    x = 1.0 if kind is Stream else [1.0]
+    plain = kind is Stream
+    stream = (
+        Stream(Designed(strategy), 1.0, FloatingGaussian())
+        if plain
+        else VectorStream(strategy, 1.0, 1)
+    )
+    x = 1.0 if plain else [1.0]
 
     def interrupted(*_arguments):
         raise KeyboardInterrupt
@@ -294,9 +302,9 @@ def test_a_state_goes_on_in_a_new_stream_of_the_same_guarantee_alone(strategy):
     saved = first.save()
     other = factorize(f"decay:{N},0.8", buffers=4, rel_gap=1e-1).strategy
     for stream in (
-        Stream(strategy, 1.0 + 1e-6, FloatingGaussian()),
-        Stream(other, 1.0, FloatingGaussian()),
-        Stream(strategy, 1.0, FloatingGaussian(), as_workload(f"prefix:{N}")),
+        Stream(Designed(strategy), 1.0 + 1e-6, FloatingGaussian()),
+        Stream(Designed(other), 1.0, FloatingGaussian()),
+        Stream(Designed(strategy, as_workload(f"prefix:{N}")), 1.0, FloatingGaussian()),
         VectorStream(strategy, 1.0, 2),
     ):
         with pytest.raises(InvalidInputError, match="another strategy, workload or guarantee"):
@@ -304,7 +312,7 @@ def test_a_state_goes_on_in_a_new_stream_of_the_same_guarantee_alone(strategy):
     with pytest.raises(InvalidInputError, match="only a new one goes on"):
         first.resume(saved)
     with pytest.raises(InvalidInputError, match="takes no seed"):
-        Stream(strategy, 1.0, FloatingGaussian(7)).resume(saved)
+        Stream(Designed(strategy), 1.0, FloatingGaussian(7)).resume(saved)
     with pytest.raises(InvalidInputError, match="takes no seed"):
         VectorStream(strategy, 1.0, 1, seed=7).resume(saved)
     with pytest.raises(InvalidInputError, match="no saved state, or one of an earlier version"):

@@ -16,6 +16,7 @@ from pmldesign.strategies import Participation, Strategy, with_participation
 from pmldesign.streams import (
     COEFFICIENT_BITS,
     INPUT_BITS,
+    Designed,
     Encoder,
     FloatingGaussian,
     Stream,
@@ -64,7 +65,7 @@ def test_outputs_are_the_nearest_points_of_the_grid(noisy):
     strategy = lower_triangular(noisy.strategy)
     whole = np.rint(strategy.matrix * 2.0**COEFFICIENT_BITS).astype(np.int64).tolist()
     inputs = np.random.default_rng(3).normal(size=24) * 1e6
-    encoder = Encoder(strategy)
+    encoder = Encoder(Designed(strategy))
     grid = Fraction(2) ** encoder.grid_exponent
     for row, y in zip(whole, encoder.encode(inputs.tolist()), strict=True):
         exact = sum(
@@ -88,8 +89,8 @@ def test_outputs_of_neighbours_are_no_farther_apart_than_the_sensitivity(noisy):
         x = rng.normal(size=24) * 1e3
         other = x.copy()
         other[steps] += rng.choice([1.0, 1.0, -1.0]) * rng.choice([1.0, 0.5], steps.size)
-        encoder = Encoder(strategy)
-        pair = encoder.encode(x.tolist()), Encoder(strategy).encode(other.tolist())
+        encoder = Encoder(Designed(strategy))
+        pair = encoder.encode(x.tolist()), Encoder(Designed(strategy)).encode(other.tolist())
         moved = np.linalg.norm(np.subtract(*pair).astype(float)) * 2.0**encoder.grid_exponent
         farthest = max(farthest, moved)
         assert moved <= encoder.sensitivity
@@ -157,13 +158,13 @@ def test_what_is_no_stream_is_refused_in_a_line():
         ranges.stream()
     mixed = Strategy("mixed", np.linalg.qr(np.random.default_rng(0).normal(size=(8, 8)))[0])
     with pytest.raises(InvalidInputError, match="not lower triangular"):
-        Stream(mixed, 1.0, workload=as_workload("prefix:8"))
+        Stream(Designed(mixed, as_workload("prefix:8")), 1.0)
 
 
 def test_schema_of_the_strategy_counts_once_it_is_given():
     strategy = Strategy("triangle", np.tril(np.ones((6, 6))) / 3)
     once, twice = (
-        Encoder(with_participation(strategy.scaled(0.5), Participation(times, 2)))
+        Encoder(Designed(with_participation(strategy.scaled(0.5), Participation(times, 2))))
         for times in (1, 2)
     )
     assert twice.sensitivity > 1.5 * once.sensitivity

@@ -18,6 +18,7 @@ from pmldesign.streams import (
     COEFFICIENT_BITS,
     INPUT_BITS,
     KEPT_BITS,
+    Designed,
     DiscreteGaussian,
     Encoder,
     FloatingGaussian,
@@ -72,7 +73,7 @@ def test_blocks_define_the_matrix_of_the_strategy(designed, exact_matrix):
 @given(st.lists(st.floats(-1e6, 1e6), min_size=30, max_size=30))
 @settings(max_examples=4)
 def test_outputs_are_the_nearest_points_of_the_grid(designed, exact_matrix, inputs):
-    encoder = Encoder(designed.strategy)
+    encoder = Encoder(Designed(designed.strategy))
     grid = Fraction(2) ** encoder.grid_exponent
     found = encoder.encode(inputs)
     off = grid * (Fraction(1, 2) + Fraction(1, 2**30)) + Fraction(encoder.recurrence.drift())
@@ -96,7 +97,7 @@ def test_outputs_in_blocks_are_those_one_by_one(size):
     strategy = StreamStrategy("long", sums, np.ones(n), np.ones(n), nodes).normalised()
     random = np.random.default_rng(5)
     for inputs in (size * random.normal(size=n), random.integers(-size, size, n, endpoint=True)):
-        single, block, resumed = (Encoder(strategy) for _ in range(3))
+        single, block, resumed = (Encoder(Designed(strategy)) for _ in range(3))
         values = inputs.tolist()
         outputs = [single.take(x) for x in values]
         together = [y for a, b in ((0, 7), (7, 1300), (1300, n)) for y in block.encode(values[a:b])]
@@ -113,21 +114,23 @@ def test_outputs_in_blocks_are_those_one_by_one(size):
 
 
 def test_sensitivity_covers_columns_and_rounding(designed, exact_matrix):
-    encoder, C = Encoder(designed.strategy), exact_matrix
+    encoder, C = Encoder(Designed(designed.strategy)), exact_matrix
     longest = max(float(sum(row[j] ** 2 for row in C)) for j in range(len(C))) ** 0.5
     grid = 2.0**encoder.grid_exponent
     assert encoder.sensitivity >= longest + 2 * np.sqrt(30) * grid / 2
     assert encoder.sensitivity <= 1 + 2e-6
     base = np.random.default_rng(0).normal(size=30) * 100
     for j in range(30):
-        pair = [Encoder(designed.strategy).encode(base + t * np.eye(30)[j]) for t in (0, 1)]
+        pair = [
+            Encoder(Designed(designed.strategy)).encode(base + t * np.eye(30)[j]) for t in (0, 1)
+        ]
         moved = np.linalg.norm(np.subtract(*pair).astype(float)) * grid
         assert moved <= encoder.sensitivity
 
 
 def test_answers_are_sums_plus_the_reconstructed_noise(designed):
     noise = np.random.default_rng(1).integers(-(10**9), 10**9, 30).tolist()
-    stream = Stream(designed.strategy, 1.0, Recorded(noise))
+    stream = Stream(Designed(designed.strategy), 1.0, Recorded(noise))
     x = np.random.default_rng(2).normal(size=30)
     values, deviations = stream.steps(x)
     unit = 2.0**stream.encoder.grid_exponent
@@ -135,7 +138,7 @@ def test_answers_are_sums_plus_the_reconstructed_noise(designed):
     A = designed.workload.to_dense()
     assert values == pytest.approx(A @ x + L @ noise * unit, abs=1e-5)
     assert deviations == pytest.approx(stream.scale * np.linalg.norm(L, axis=1), rel=1e-9)
-    again = Stream(designed.strategy, 1.0, Recorded(noise))
+    again = Stream(Designed(designed.strategy), 1.0, Recorded(noise))
     singly = [again.step(value) for value in x]
     assert [answer.value for answer in singly] == pytest.approx(values, rel=1e-12)
     assert [answer.standard_deviation for answer in singly] == deviations.tolist()
@@ -186,10 +189,10 @@ def test_exact_noise_has_the_scale_that_was_asked_for():
 
 def test_a_resumed_stream_is_the_same(designed):
     x = np.arange(30.0)
-    whole = Stream(designed.strategy, 1.0, Recorded(range(30)))
-    first = Stream(designed.strategy, 1.0, Recorded(range(30)))
+    whole = Stream(Designed(designed.strategy), 1.0, Recorded(range(30)))
+    first = Stream(Designed(designed.strategy), 1.0, Recorded(range(30)))
     head, _ = first.steps(x[:11])
-    second = Stream(designed.strategy, 1.0, Recorded(range(11, 30)))
+    second = Stream(Designed(designed.strategy), 1.0, Recorded(range(11, 30)))
     second.resume(json.loads(json.dumps(first.save())))
     tail, _ = second.steps(x[11:])
     assert np.concatenate([head, tail]) == pytest.approx(whole.steps(x)[0], rel=1e-12)
@@ -198,7 +201,7 @@ def test_a_resumed_stream_is_the_same(designed):
 
 
 def test_inputs_are_checked_before_a_step(designed):
-    stream = Stream(designed.strategy, 1.0, Recorded([0] * 30))
+    stream = Stream(Designed(designed.strategy), 1.0, Recorded([0] * 30))
     for wrong in (float("nan"), float("inf"), 1e300, "1", None):
         with pytest.raises(InvalidInputError, match="input of a stream"):
             stream.steps([1.0, wrong])
@@ -222,9 +225,9 @@ def test_outputs_of_neighbours_are_no_farther_apart_than_the_sensitivity(seed):
         other, j = inputs.copy(), int(rng.integers(n))
         other[j] += rng.choice([-1, 1])
         change = abs(Fraction(other[j]) - Fraction(inputs[j]))
-        encoder = Encoder(strategy)
+        encoder = Encoder(Designed(strategy))
         grid = Fraction(2) ** encoder.grid_exponent
-        pair = encoder.encode(inputs.tolist()), Encoder(strategy).encode(other.tolist())
+        pair = encoder.encode(inputs.tolist()), Encoder(Designed(strategy)).encode(other.tolist())
         square = sum(((a - b) * grid) ** 2 for a, b in zip(*pair, strict=True))
         assert square <= (max(change, 1) * Fraction(encoder.sensitivity)) ** 2
 
@@ -239,7 +242,7 @@ def test_growing_states_are_refused():
         factorize("prefix:10", buffers=3).strategy.nodes,
     )
     with pytest.raises(InvalidInputError, match="grows along the stream"):
-        Encoder(rising.normalised())
+        Encoder(Designed(rising.normalised()))
 
 
 def test_blocks_of_steps_answer_as_single_steps_do():

@@ -8,7 +8,14 @@ import pytest
 import pmldesign as pml
 from pmldesign.designs import factorize
 from pmldesign.privacy import ZCDP
-from pmldesign.streams import EndlessStrategy, FloatingGaussian, Journal, Stream, endless_stream
+from pmldesign.streams import (
+    Designed,
+    EndlessStrategy,
+    FloatingGaussian,
+    Journal,
+    Stream,
+    endless_stream,
+)
 from pmldesign.verify import Verdict
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -91,7 +98,7 @@ def test_forged_lines_are_found(state):
 
 def test_other_states_are_not_checked_as_a_whole(tmp_path):
     strategy = factorize("prefix:8", buffers=2).strategy
-    journal = Journal(Stream(strategy, 1.0, FloatingGaussian()), tmp_path / "state")
+    journal = Journal(Stream(Designed(strategy), 1.0, FloatingGaussian()), tmp_path / "state")
     journal.step(1.0)
     journal.close()
     found = pml.verify_file(tmp_path / "state")

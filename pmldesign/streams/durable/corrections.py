@@ -14,23 +14,18 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies.participation.schema import Participation
-from pmldesign.strategies.participation.strategy import participation_of
-from pmldesign.streams.endless.strategy import EndlessStrategy
-from pmldesign.streams.recurrences import OnLineStrategy
+from pmldesign.strategies.participation.schema import AnyParticipation, Participation
 
 
 class Corrections:
     """Which steps were corrected, and in which later ones.
 
     Args:
-        strategy: with the participation of a person.
+        participation: of a person; None for one step.
     """
 
-    def __init__(self, strategy: OnLineStrategy) -> None:
-        self._participation = None
-        if not isinstance(strategy, EndlessStrategy):
-            self._participation = participation_of(strategy)
+    def __init__(self, participation: AnyParticipation | None) -> None:
+        self._participation = participation
         self._later: dict[int, set[int]] = {}
 
     @property

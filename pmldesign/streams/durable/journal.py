@@ -31,7 +31,7 @@ class Journal(Owned):
     def __init__(self, stream: Stream, path: Path) -> None:
         super().__init__()
         self.stream, self._log = stream, Log(path)
-        self.corrections = Corrections(stream.strategy)
+        self.corrections = Corrections(stream.strategy.participation)
         record = self._log.record
         if record is not None:
             try:

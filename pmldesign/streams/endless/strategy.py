@@ -67,10 +67,6 @@ class EndlessStrategy:
         sensitivity: at least the l2 norm of every column.
     """
 
-    name = "prefix:inf"
-    cells = STEPS
-    memory = BUFFERS
-
     def __init__(self) -> None:
         self.starts = sorted({math.isqrt(math.isqrt(1 << e)) for e in range(4 * 48)})
         self.falls = np.array(self.starts, dtype=np.float64) ** -FALL

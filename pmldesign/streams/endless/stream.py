@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
+from pmldesign.streams.endless.steps import EndlessSums, Exponentials
 from pmldesign.streams.endless.strategy import endless
 from pmldesign.streams.noise import GridNoise
+from pmldesign.streams.on_line import OnLine
 from pmldesign.streams.stream import Stream
+
+
+class Endless(OnLine):
+    """The strategy without an end, whose whole numbers define it."""
+
+    name = "prefix:inf"
+
+    def __init__(self) -> None:
+        self.recurrence, self.sensitivity = Exponentials(), endless().sensitivity
+
+    @property
+    def distance(self) -> float:
+        """That of the columns in whole numbers."""
+        return self.sensitivity
+
+    def response(self, scale: float, least: float, total: Any) -> EndlessSums:
+        """The running sums."""
+        return EndlessSums(scale, least, total)
 
 
 def endless_stream(
@@ -27,9 +49,8 @@ def endless_stream(
         InvalidInputError: a guarantee that Gaussian noise does not meet, or replace neighbours.
     """
     require_gaussian(guarantee)
-    return Stream(
-        endless(), calibrate([[1.0]], guarantee, noise="gaussian").scale, noise, series=series
-    )
+    scale = calibrate([[1.0]], guarantee, noise="gaussian").scale
+    return Stream(Endless(), scale, noise, series)
 
 
 def require_gaussian(guarantee: Guarantee) -> None:

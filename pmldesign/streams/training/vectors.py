@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
-from pmldesign.streams.correlated import CorrelatedNoise
 from pmldesign.streams.owned import Owned
 from pmldesign.streams.sums import Sums, require_same
+from pmldesign.streams.training.correlated import CorrelatedNoise
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
 
