@@ -15,11 +15,11 @@ from pmldesign.arguments import shown
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.fingerprints import FINGERPRINT_ENTRIES
 from pmldesign.files.workloads import load_workload, read_workload
-from pmldesign.strategies.tables.queries import as_tables_over
 from pmldesign.verify import Verification
 from pmldesign.verify.queries import Queries, Table
 from pmldesign.workloads import Workload, as_workload, parse_workload
 from pmldesign.workloads.tables.base import asks_counts
+from pmldesign.workloads.tables.same import as_tables_over
 from pmldesign.workloads.union import spread_out
 from pmldesign.workloads.weighting.weigh import weighted
 

@@ -18,12 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from pmldesign.designs.laplace.tables import as_sets, flags
-from pmldesign.strategies.tables.design_coordinates import has_full_rank, tau_and_coordinates
+from pmldesign.strategies.tables.coordinates import has_full_rank, tau_and_coordinates
 from pmldesign.strategies.tables.products import WeightedProductsStrategy
-from pmldesign.strategies.tables.queries import as_tables_over
 from pmldesign.workloads import Workload
 from pmldesign.workloads.tables.base import asks_counts, asks_total
-from pmldesign.workloads.tables.same import Table
+from pmldesign.workloads.tables.same import Table, as_tables_over
 from pmldesign.workloads.union import together
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.supports import steepest

@@ -22,12 +22,11 @@ from pmldesign.designs.tables.separate import is_separate, separate_strategy
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.tables.queries import as_tables_over
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.tables.base import asks_counts
-from pmldesign.workloads.tables.same import way_of
+from pmldesign.workloads.tables.same import as_tables_over, way_of
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.tables import solve as tables
 from pmldesign_solvers.tables.couplings import Coupled

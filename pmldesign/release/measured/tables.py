@@ -3,7 +3,7 @@ r"""Releases of tables together, in coordinates: as many numbers as the tables h
 Tables over sets S of attributes tell what the residuals of all T within them tell, with the
 orthonormal coordinates
 
-    Q_T = (x)_i (H_i if i in T, else 1^T / n_i^(1/2)),    H_i contrasts (`contrast_basis`),
+    Q_T = (x)_i (H_i if i in T, else 1^T / n_i^(1/2)),    H_i contrasts (`marginals.residuals`),
 
 together Q, of d = sum_T prod_{i in T} (n_i - 1) rows. A strategy on these tables is R = B Q with
 B = R Q^T, so that R^+ = Q^T B^+, and an answer to a = a Q^T Q has the variance norm(a Q^T B^+)^2.
@@ -25,7 +25,7 @@ from pmldesign.release.people.schema import Schema
 from pmldesign.release.prepared import named_queries
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.base import ANSWER_TOLERANCE
-from pmldesign.strategies.marginals.contrast_basis import contrasts
+from pmldesign.strategies.marginals.residuals import contrasts
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS

@@ -15,7 +15,7 @@ import numpy as np
 
 from pmldesign.privacy.neighbours import DistanceProfile, Norm
 from pmldesign.privacy.outward import UNIT, factor_above, raised, size, unscaled
-from pmldesign.strategies.marginals.contrast_basis import largest_column
+from pmldesign.strategies.marginals.residuals import largest_column
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.structure.cell_pairs import DifferingSets, differing_sets
 

@@ -5,7 +5,7 @@ them (`pmldesign_solvers.structure.subsets`). It is measured in an orthonormal b
 
     R_T = theta_T^(1/2) (x)_i (n_i^(1/2) H_i if i in T, else 1^T),
 
-H_i as in `contrast_basis`, so that R^T R = n sum_T theta_T P_T. The measurements of T need the
+H_i as in `residuals`, so that R^T R = n sum_T theta_T P_T. The measurements of T need the
 table by T alone. In every cell
 
     l2 norm^2 = sum_T theta_T d_T,      l1 norm = sum_T theta_T^(1/2) prod_{i in T} n_i^(1/2) l_i,
@@ -52,7 +52,7 @@ from pmldesign.strategies.arguments import (
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.marginals.counts import CountsStrategy
 from pmldesign.strategies.marginals.distances import MarginalDistances
-from pmldesign.strategies.marginals.residual_transform import (
+from pmldesign.strategies.marginals.residuals import (
     residual_contrasts,
     tables_of_residuals,
 )

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pmldesign.privacy.neighbours import Norm
-from pmldesign.strategies.marginals.contrast_basis import contrasts, expand
+from pmldesign.strategies.marginals.residuals import contrasts, expand
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.nested.tables import Table, along_axes, table_distances
 from pmldesign_solvers.operators import mode_products

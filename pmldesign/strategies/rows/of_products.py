@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmldesign.strategies.rows.kinds import RowKinds
-from pmldesign.strategies.tables.queries import as_tables_over
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.tables.base import asks_counts
+from pmldesign.workloads.tables.same import as_tables_over
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:

@@ -3,6 +3,10 @@ r"""Tables over sets of attributes, to and from the coordinates in which a strat
 Attribute i has coordinates Y_i x beside the sum 1^T x, with (v_i, Psi_i) the inverse of 1^T above
 Y_i: contrasts for a plain attribute, any invertible ones for others. The coordinates of a set T,
 (x)_{i in T} Y_i, need the table by T alone, and the table by T is made of those of its subsets.
+
+Those of a design D of one attribute: with G = D^T D, tau = 1^T G^-1 1 and v = G^-1 1 / tau the
+matrix X = G - 1 1^T / tau has rank n - 1 and X v = 0: X = Y^T Y, and what is beside the free vector
+v is Y x.
 """
 
 from __future__ import annotations
@@ -13,7 +17,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pmldesign.strategies.marginals.contrast_basis import contrasts, expand
+from pmldesign.errors import InvalidInputError
+from pmldesign.strategies.marginals.residuals import contrasts, expand
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.tables.measured import Measured
@@ -82,3 +87,34 @@ class Coordinates:
             return expand(scaled)
 
         return turn
+
+
+FULL_RANK = 1e-12
+"""Least eigenvalue of G, relative to the largest: variances keep four digits at least."""
+
+
+def has_full_rank(design: Array) -> bool:
+    """Whether a design D, shape (r, n), tells all values apart."""
+    values = np.linalg.eigvalsh(design.T @ design)
+    return bool(values[0] > FULL_RANK * values[-1])
+
+
+def tau_and_coordinates(name: str, design: Array) -> tuple[float, Measured]:
+    """Tau of a design D, shape (r, n), and Y with its inverse.
+
+    Raises:
+        InvalidInputError: the design has not full rank.
+    """
+    if not has_full_rank(design):
+        raise InvalidInputError(f"strategy {name!r}: the design of an attribute has not full rank")
+    n = design.shape[1]
+    gram = design.T @ design
+    values, vectors = np.linalg.eigh(gram)
+    solution = vectors @ ((vectors.T @ np.ones(n)) / values)
+    tau = float(solution.sum())
+    # Y in an orthonormal basis of the complement of v, so that X v = 0 holds but for rounding
+    basis = np.linalg.qr(np.column_stack([solution, np.eye(n)]))[0][:, 1:n]
+    inner = basis.T @ (gram - 1 / tau) @ basis
+    roots, turn = np.linalg.eigh(inner)
+    rows = (basis @ turn * np.sqrt(roots)).T
+    return tau, Measured(rows, np.linalg.inv(np.vstack([np.ones(n), rows])))

@@ -22,12 +22,12 @@ import numpy as np
 
 from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import raised
-from pmldesign.strategies.marginals.contrast_basis import largest_column as longest_contrasts
+from pmldesign.strategies.marginals.residuals import largest_column as longest_contrasts
 from pmldesign.strategies.tables.lengths import squared_lengths, unit_sector
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
-from pmldesign_solvers.tables.upper.columns import largest_column, summed
+from pmldesign_solvers.tables.upper_bound import largest_column, summed
 
 MAX_ATTRIBUTES = 14
 """Their 2^14 sets times some hundreds of tables take a second."""

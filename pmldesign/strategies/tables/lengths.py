@@ -1,6 +1,6 @@
 r"""How long the coordinates of ordered attributes are, and whether the sectors of tables fit.
 
-Lengths and distances (`table_distances`, `pmldesign_solvers.tables.upper.columns`) are those of
+Lengths and distances (`table_distances`, `pmldesign_solvers.tables.upper_bound`) are those of
 coordinates Y_i of which no column is longer than 1. Of others let rho_i be the largest squared norm
 of a column: Y_i / rho_i^(1/2) with
 

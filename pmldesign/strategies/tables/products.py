@@ -40,8 +40,8 @@ from pmldesign.strategies.arguments import (
     require_measurements,
 )
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.marginals.contrast_basis import contrasts
-from pmldesign.strategies.tables.design_coordinates import tau_and_coordinates
+from pmldesign.strategies.marginals.residuals import contrasts
+from pmldesign.strategies.tables.coordinates import tau_and_coordinates
 from pmldesign.strategies.tables.sectors import SectorMap
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.strategies.tables.weights import WeightedStrategy

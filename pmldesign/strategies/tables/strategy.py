@@ -8,7 +8,7 @@ Q of plain attributes, Sp of ordered ones, Z_i those rows of Y_i that are no fea
 products of 1 and features of all others (`pmldesign_solvers.tables.couplings`). With E = C C^T a
 sector measures C^T times these coordinates, which need the tables over a few attributes alone. As
 all coordinates are independent, answers are what the estimated coordinates make of them, their
-variances are sums over the sectors (`pmldesign_solvers.tables.upper.variances`), and nothing of
+variances are sums over the sectors (`pmldesign_solvers.tables.variances`), and nothing of
 the size of the domain is formed.
 
 Where the total is public, the coordinate of the empty set is known and not measured, and tables are
@@ -36,18 +36,18 @@ from pmldesign.strategies.sensitivity import product_labels
 from pmldesign.strategies.tables.coordinates import Coordinates
 from pmldesign.strategies.tables.distances import TableDistances, without_empty_set
 from pmldesign.strategies.tables.lengths import check_sectors
-from pmldesign.strategies.tables.queries import QueryNumbers, as_tables_over
 from pmldesign.strategies.tables.sectors import SectorMap, mixing
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
-from pmldesign.workloads.tables.base import ask
+from pmldesign.workloads.tables.base import ask, asks_counts
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.tables.same import Table, as_tables_over
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
-from pmldesign_solvers.tables.upper.variances import Variances
+from pmldesign_solvers.tables.variances import Asked, Variances, asked, asked_plain
 
 if TYPE_CHECKING:
     from pmldesign.strategies.whole.lattice import Lattice
@@ -265,3 +265,42 @@ class TablesStrategy(CountsStrategy):
     @cached_property
     def _asked(self) -> QueryNumbers:
         return QueryNumbers(self.sizes, self.ordered, self.features)
+
+
+class QueryNumbers:
+    """The numbers of queries that their variances depend on, each computed once.
+
+    Args:
+        sizes: number of values of each attribute.
+        ordered: what is measured of those that are not plain.
+        features: the number of features of each of these.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], ordered: Mapping[int, Measured], features: Mapping[int, int]
+    ) -> None:
+        self._sizes, self._ordered, self._features = sizes, ordered, features
+        self._asked: list[Asked] = []
+        # the queries are kept so that their ids stay theirs
+        self._numbers: dict[tuple[int, int], tuple[Workload, int]] = {}
+
+    def __call__(self, tables: Sequence[Table]) -> tuple[list[Asked], list[tuple[int, ...]]]:
+        """The factors of tables, and the numbers of those of each table."""
+        numbers = [
+            tuple([self._number(i, factor) for i, factor in queries.items()])
+            for _, queries in tables
+        ]
+        return self._asked, numbers
+
+    def _number(self, attribute: int, queries: Workload) -> int:
+        key = (attribute, id(queries))
+        if key not in self._numbers:
+            if attribute in self._ordered:
+                basis, features = self._ordered[attribute], self._features[attribute]
+                numbers = asked(attribute, queries, basis, features)
+            else:
+                counts = None if asks_counts(queries) else queries
+                numbers = asked_plain(attribute, self._sizes[attribute], counts)
+            self._numbers[key] = (queries, len(self._asked))
+            self._asked.append(numbers)
+        return self._numbers[key][1]

@@ -32,7 +32,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.outward import factor_above, float_above, raised, size, unscaled
 from pmldesign.strategies.arguments import nothing_but, require_measurements
-from pmldesign.strategies.marginals.residual_transform import residual_contrasts
+from pmldesign.strategies.marginals.residuals import residual_contrasts
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
 from pmldesign.strategies.tables.weights import WeightedStrategy
 from pmldesign.workloads.base import Workload

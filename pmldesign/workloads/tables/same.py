@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -19,6 +20,7 @@ from pmldesign.workloads.tables.base import (
     total_of,
 )
 from pmldesign.workloads.tables.workload import TablesWorkload
+from pmldesign.workloads.union import spread_out, stacked
 from pmldesign.workloads.weighting.rows import without_scale
 
 MAX_JOINED = 2048
@@ -49,6 +51,17 @@ def tables_in(parts: Sequence[Workload], sizes: Sequence[int]) -> list[Table] | 
             scale, factors = without_scale(part.factors)
             tables.append((scale, {i: f for i, f in enumerate(factors) if not asks_total(f)}))
     return tables
+
+
+def as_tables_over(workload: Workload, sizes: Sequence[int]) -> list[Table] | None:
+    """The workload as tables over attributes of these sizes, if it is such; not to be changed."""
+    return _tables_over(workload.inner, tuple(sizes))
+
+
+@lru_cache(maxsize=2)
+def _tables_over(inner: Workload, sizes: tuple[int, ...]) -> list[Table] | None:
+    tables = tables_in(stacked(inner), sizes)
+    return tables_in(spread_out(inner), sizes) if tables is None else tables
 
 
 def domain_of(part: Workload) -> tuple[int, ...]:

@@ -11,6 +11,9 @@ import scipy
 
 from pmldesign_solvers.operators.operator import Array
 
+CORRECTIONS = 50
+"""Pairs of steps and slopes (`best_point`); 10 took twice as many steps on couplings of tables."""
+
 Value = Callable[[Array], tuple[float, Array]]
 """The value at a point, and its gradient."""
 
@@ -83,3 +86,16 @@ def descend(
     except (TimeUpError, KeyboardInterrupt) as reason:
         stopped = reason
     return Descended(point, value, settled, stopped)
+
+
+def best_point(objective: Value, start: Array, *, steps: int, proceed: Callable[[], bool]) -> Array:
+    """The best point of at most so many steps, also where `proceed` ends the descent."""
+    return descend(
+        objective,
+        start,
+        proceed=proceed,
+        maxiter=steps,
+        maxfun=3 * steps,
+        maxcor=CORRECTIONS,
+        ftol=1e-12,
+    ).unless_interrupted()

@@ -7,7 +7,8 @@ apart           the same where records are replaced and distances count
 batches         sets of plain attributes of which the same is asked
 sectors         small matrices on the few directions of each attribute that are coupled
 couplings       the strategy improved by couplings that keep the diagonal constant
-upper           what a strategy is worth, certified
+variances       those of all answers, exact or rounded up
+upper_bound     what a strategy is worth, certified
 lower           lower bounds, certified
 candidates      strategies with their certified values
 solve           all of them in turn, as far as the gap and the time ask for
@@ -25,7 +26,6 @@ __getattr__ = face(
         "problem": "Tables",
         "query_weights": "Question weighted",
         "sectors": "Sector",
-        "upper.asked": "Asked",
-        "upper.variances": "Variances",
+        "variances": "Asked Variances",
     },
 )

@@ -23,8 +23,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
+from pmldesign_solvers.operators.lbfgs import best_point
 from pmldesign_solvers.operators.operator import TINY, Array
-from pmldesign_solvers.tables.descent import descend
 from pmldesign_solvers.tables.even_weights import LEAST_START, differing
 from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.problem import ClosedForm, Tables, padded
@@ -55,7 +55,7 @@ def best(
         def value(x: Array, sharpness: float = sharpness) -> tuple[float, Array]:
             return program.log_norm(x, sharpness)
 
-        x = descend(value, x, steps=STAGE_STEPS, proceed=proceed)
+        x = best_point(value, x, steps=STAGE_STEPS, proceed=proceed)
     _, rows = program.split(x)
     measured = {i: _Attribute.of(y).measured for i, y in rows.items()}
     return measured, program.squares(measured)

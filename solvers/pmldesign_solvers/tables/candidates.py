@@ -17,9 +17,9 @@ from pmldesign_solvers.tables.couplings import Coupled
 from pmldesign_solvers.tables.free_vector import FreeVector
 from pmldesign_solvers.tables.problem import Attributes, Tables
 from pmldesign_solvers.tables.query_weights import Question
-from pmldesign_solvers.tables.upper.asked import Asked, asked_plain
-from pmldesign_solvers.tables.upper.asked import asked as asked_ordered
-from pmldesign_solvers.tables.upper.value import upper_bound
+from pmldesign_solvers.tables.upper_bound import upper_bound
+from pmldesign_solvers.tables.variances import Asked, asked_plain
+from pmldesign_solvers.tables.variances import asked as asked_ordered
 
 COUPLING_STEPS = 400
 """Of L-BFGS."""

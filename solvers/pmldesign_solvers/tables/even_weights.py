@@ -8,8 +8,8 @@ single one with d = 1 under add-remove. Whatever the X0_i, the best s minimises
 
 convex in log s (a geometric program), both maxima as log-sum-exp, sharper and sharper.
 
-p = inf.  A variance is linear in the numbers (t, h) of each of the query's factors (`asked`), so
-that only extreme pairs matter; those of a few directions stand for all.
+p = inf.  A variance is linear in the numbers (t, h) of each of the query's factors (`variances`),
+so that only extreme pairs matter; those of a few directions stand for all.
 
 Replace.  Two cells that differ in the attributes U have half the squared distance
 sum_S s_S (1 - prod_{i in S and U} X0_i[x_i, y_i]), largest at the least entries of the X0_i.
@@ -23,8 +23,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 import scipy
 
+from pmldesign_solvers.operators.lbfgs import best_point
 from pmldesign_solvers.operators.operator import TINY, Array
-from pmldesign_solvers.tables.descent import descend
 from pmldesign_solvers.tables.problem import Attributes
 from pmldesign_solvers.tables.sectors import Sector
 
@@ -63,7 +63,7 @@ def even_weights(
             length, by_length = _log_largest(lengths, np.exp(y), sharpness)
             return spread + length, by_length - by_spread
 
-        y = descend(value, y - scipy.special.logsumexp(y), steps=STAGE_STEPS, proceed=proceed)
+        y = best_point(value, y - scipy.special.logsumexp(y), steps=STAGE_STEPS, proceed=proceed)
     return np.asarray(scipy.special.softmax(y))
 
 

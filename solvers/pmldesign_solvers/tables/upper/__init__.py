@@ -1,1 +1,0 @@
-"""What a strategy for tables is worth: its variances and its longest column, certified."""
