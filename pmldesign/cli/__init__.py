@@ -18,6 +18,22 @@ from click.shell_completion import CompletionItem
 from pmldesign.cli.terminal import process
 from pmldesign.cli.terminal.text import nearest
 from pmldesign.errors import PmldesignError, printable
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "demo": "DEMONSTRATIONS MEANS",
+        "documents.baselines": "usual_rows",
+        "documents.document": "Document Section Table",
+        "documents.parts": "promised",
+        "options.fields": "argument as_command given group option",
+        "options.results": "Outputs",
+        "terminal.process": "complain signals",
+        "terminal.show": "facts note print_json progress table",
+        "terminal.text": "wrapped",
+    },
+)
 
 COMMANDS = {
     "demo": "Show a worked example: a table of people, running sums, or a norm.",

@@ -106,12 +106,12 @@ def _solve_products(
 
 def solve_stream(workload: Workload, p: float, options: DesignOptions) -> Design:
     """For running sums: a stream with few buffers; under replace beside the total."""
-    from pmldesign_solvers.intervals.solve import solve as beside_total
+    from pmldesign_solvers.intervals.solve import solve_intervals
     from pmldesign_solvers.streams.solve import solve
 
     sums = workload.running_sums
     assert sums is not None
-    solver = beside_total if options.replace else solve
+    solver = solve_intervals if options.replace else solve
     solution = solver(sums, p, buffers=options.buffers, options=options.stopping)
     strategy = StreamStrategy("design", sums, solution.u, solution.w, solution.nodes)
     design = as_design(workload, p, options, strategy.normalised(), solution)

@@ -10,7 +10,7 @@ import pandas
 import pytest
 
 import pmldesign as pml
-from pmldesign.cli.demo import DEMONSTRATIONS, MEANS
+from pmldesign.cli import DEMONSTRATIONS, MEANS
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ import pytest
 
 import pmldesign.cli.documents.baselines
 import pmldesign.cli.optimize
-from pmldesign.cli import main
-from pmldesign.cli.documents.baselines import usual_rows
+from pmldesign.cli import main, usual_rows
 from pmldesign.files import read_strategy
 
 GAMMA_PREFIX_16 = {"2": 6.7576147, "4": 3.3847245, "inf": 1.7044802}

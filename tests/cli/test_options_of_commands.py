@@ -9,9 +9,17 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pmldesign.cli.documents.document import Document, Section, Table
-from pmldesign.cli.options.fields import argument, as_command, given, group, option
-from pmldesign.cli.options.results import Outputs
+from pmldesign.cli import (
+    Document,
+    Outputs,
+    Section,
+    Table,
+    argument,
+    as_command,
+    given,
+    group,
+    option,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

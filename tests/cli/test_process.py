@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmldesign.cli import COMMANDS
-from pmldesign.cli.terminal.process import signals
+from pmldesign.cli import COMMANDS, signals
 
 ENVIRONMENT = {
     **os.environ,
@@ -79,7 +78,7 @@ EAGER = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # even if the parent ignores it
 import pmldesign.cli.terminal.show
-from pmldesign.cli.terminal.process import complain
+from pmldesign.cli import complain
 # a line after every step, without a terminal
 pmldesign.cli.terminal.show._ignore = lambda step: complain(str(step))
 from pmldesign.cli import main
@@ -308,7 +307,7 @@ def wait(number):
     time.sleep(600)
 if __name__ == "__main__":
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    from pmldesign.cli.terminal.process import signals
+    from pmldesign.cli import signals
     from pmldesign.comparison.parallel import run
     from pmldesign.comparison.parallel import Workers
     with signals():

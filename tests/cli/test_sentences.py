@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 import pmldesign as pml
-from pmldesign.cli.documents.parts import promised
+from pmldesign.cli import promised
 from pmldesign.strategies import as_participation
 
 EPSILON, DELTA, LEAST = 0.1234567891, 1.23456789e-10, 1.2345678901234567e-05

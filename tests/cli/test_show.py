@@ -7,9 +7,7 @@ import sys
 import click
 import pytest
 
-from pmldesign.cli import main
-from pmldesign.cli.terminal.show import facts, note, print_json, progress, table
-from pmldesign.cli.terminal.text import wrapped
+from pmldesign.cli import facts, main, note, print_json, progress, table, wrapped
 from pmldesign.errors import PmldesignError
 
 

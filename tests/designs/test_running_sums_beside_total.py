@@ -9,8 +9,7 @@ import pmldesign as pml
 from pmldesign.designs import DesignOptions, factorize, route
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import StreamStrategy
-from pmldesign.verify.digest import KEY, digest_of
-from pmldesign.verify.reading import read_archive
+from pmldesign.verify import KEY, digest_of, read_archive
 from pmldesign.workloads import RECORDS, RunningWorkload, as_workload
 
 

@@ -11,7 +11,7 @@ import scipy
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
 from pmldesign.release import exact_noise
-from pmldesign.verify.digest import KEY, digest_of
+from pmldesign.verify import KEY, digest_of
 from pmldesign.workloads import RECORDS, Public, as_public
 
 MARGINS = {

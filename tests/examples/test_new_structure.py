@@ -15,9 +15,8 @@ from pmldesign.designs import ROUTES
 from pmldesign.files import FORMS
 from pmldesign.privacy import Neighbours
 from pmldesign.release import exact_noise
-from pmldesign.verify.digest import KEY, digest_of
-from pmldesign.verify.forms.registry import FORMS as STATED
-from pmldesign.verify.reading import read_archive
+from pmldesign.verify import FORMS as STATED
+from pmldesign.verify import KEY, digest_of, read_archive
 from pmldesign.workloads import NAMES
 
 DP = pml.ApproxDP(1.0, 1e-6)

@@ -17,7 +17,7 @@ import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.release import as_schema, coarser
-from pmldesign.verify.reading import read_archive
+from pmldesign.verify import read_archive
 from pmldesign_solvers.search import laplace_half_widths
 
 CONTENT = {

@@ -14,7 +14,7 @@ import pmldesign as pml
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
 from pmldesign.release import as_schema, count_people, exact_noise, prepare
-from pmldesign.verify.digest import KEY, digest_of
+from pmldesign.verify import KEY, digest_of
 
 SEX = {"name": "sex", "keys": ["F", "M"]}
 PAY = {"name": "pay", "low": 0, "high": 2, "unit": 1}

@@ -18,7 +18,7 @@ from verified import FORMS, PLAIN, envelope, form, random_guarantee
 
 import pmldesign as pml
 from pmldesign.files import strategies as writer
-from pmldesign.verify.reading import read_archive, read_object
+from pmldesign.verify import read_archive, read_object
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "verify"))
 

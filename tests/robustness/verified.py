@@ -31,9 +31,8 @@ from pmldesign.strategies import (
     WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
-from pmldesign.verify.digest import KEY, OBJECT, digest_of, digest_of_object
+from pmldesign.verify import KEY, OBJECT, digest_of, digest_of_object, read_archive
 from pmldesign.verify.forms import form as form_files
-from pmldesign.verify.reading import read_archive
 
 WORKLOADS = ("prefix:7", "histogram:5", "all-range:5", "prefix:3*total:2+total:3*prefix:2")
 EXPONENTS = (2.0, 3.0, 4.5, np.inf)

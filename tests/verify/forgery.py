@@ -18,7 +18,7 @@ import pmldesign as pml
 from pmldesign.envelope import Channel, exact_envelope
 from pmldesign.privacy import KINDS, from_json, gaussian_delta
 from pmldesign.strategies import PersonRows, as_participation
-from pmldesign.verify.digest import KEY, OBJECT, digest_of, digest_of_object
+from pmldesign.verify import KEY, OBJECT, digest_of, digest_of_object
 
 CLOSE = 3e-6
 """Claims are true to this part of them: bounds may be rounded by a millionth."""

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
 import pmldesign as pml
-from pmldesign.verify.digest import KEY, digest_of
-from pmldesign.verify.forms.far_columns import distances, farthest
-from pmldesign.verify.reading import read_archive
+from pmldesign.verify import KEY, digest_of, distances, farthest, read_archive
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3))

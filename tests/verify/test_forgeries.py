@@ -8,7 +8,7 @@ from test_statements import CASES, written
 
 import pmldesign as pml
 from pmldesign.cli import main
-from pmldesign.verify.reading import read_archive, read_object
+from pmldesign.verify import read_archive, read_object
 
 FORGED = 12
 PATHS = {"strategy": "s.npz", "manifest": "r.manifest.json", "measurements": "m.npz"}

@@ -5,7 +5,7 @@ import pytest
 from test_structured_claims import rewrite
 
 import pmldesign as pml
-from pmldesign.verify.reading import read_archive
+from pmldesign.verify import read_archive
 
 CASES = {
     "written": ("prefix:6", "histogram:3*total:2"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.verify.digest import KEY, digest_of
+from pmldesign.verify import KEY, digest_of
 
 CASES = [
     ("histogram:12", "3,any", "gaussian", "add-remove"),

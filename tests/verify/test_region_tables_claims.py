@@ -11,8 +11,7 @@ from test_structured_claims import rewrite
 import pmldesign as pml
 from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.strategies import RegionTablesStrategy
-from pmldesign.verify.reading import read_archive
-from pmldesign.verify.trees.sweeps import ReadTree
+from pmldesign.verify import ReadTree, read_archive
 
 NUMBERS = ("upper", "lower", "scale", "error", "rmse", "max_std", "sensitivity", "achieved")
 ASKED = "2*state*sex + county*sex*age + county + tract + total*age"

@@ -11,10 +11,7 @@ from test_structured_claims import rewrite
 
 import pmldesign as pml
 from pmldesign.designs import DesignOptions, solve_regions
-from pmldesign.verify.arithmetic.rounding import gamma
-from pmldesign.verify.reading import read_archive
-from pmldesign.verify.trees.known import mass_of_pairs
-from pmldesign.verify.trees.sweeps import ReadTree
+from pmldesign.verify import ReadTree, gamma, mass_of_pairs, read_archive
 from pmldesign.workloads import RegionsWorkload
 from pmldesign_solvers.trees import Tree
 

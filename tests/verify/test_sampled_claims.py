@@ -9,8 +9,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 
 import pmldesign as pml
-from pmldesign.verify.digest import KEY, digest_of
-from pmldesign.verify.sampled import sampled_delta
+from pmldesign.verify import KEY, digest_of, sampled_delta
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,16 @@ from pmldesign.cli import main
 from pmldesign.errors import PartlyCheckedError
 from pmldesign.privacy import from_json
 from pmldesign.release import as_text
-from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
-from pmldesign.verify.forms.registry import FORMS
-from pmldesign.verify.guarantees import KINDS, kind_of, sentence_of
-from pmldesign.verify.reading import read_archive
+from pmldesign.verify import (
+    FORMS,
+    KEY,
+    KINDS,
+    OBJECT,
+    digest_of_object,
+    kind_of,
+    read_archive,
+    sentence_of,
+)
 
 CASES = {
     "matrix": ("histogram:5", {}, pml.ApproxDP(1, 1e-6)),

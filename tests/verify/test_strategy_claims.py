@@ -14,13 +14,17 @@ import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError, VerificationError
 from pmldesign.privacy import gaussian_delta
+from pmldesign.verify import (
+    KEY,
+    Checks,
+    Verdict,
+    digest_of,
+    gaussian_profile,
+    laplace_moment,
+    power_norm,
+    read_archive,
+)
 from pmldesign.verify.arithmetic import balls, rounding
-from pmldesign.verify.arithmetic.intervals import power_norm
-from pmldesign.verify.digest import KEY, digest_of
-from pmldesign.verify.forms.structured import laplace_moment
-from pmldesign.verify.losses import gaussian_profile
-from pmldesign.verify.reading import read_archive
-from pmldesign.verify.report import Checks, Verdict
 
 GUARANTEES = {
     "add-remove": (pml.PureDP(0.7), pml.ApproxDP(1, 1e-6)),

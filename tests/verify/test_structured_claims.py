@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.verify.digest import KEY, digest_of
-from pmldesign.verify.reading import read_archive
-from pmldesign.verify.streams.resolvents import ReadChain
+from pmldesign.verify import KEY, ReadChain, digest_of, read_archive
 
 CASES = {
     "marginals": ("marginals:3,4,2,ways=2", {}),

@@ -9,13 +9,16 @@ import pmldesign as pml
 from pmldesign.designs import DesignOptions, question, solve_tables
 from pmldesign.files.verification import _form
 from pmldesign.strategies import WeightedProductsStrategy, WeightedTablesStrategy
-from pmldesign.verify.digest import KEY, digest_of
-from pmldesign.verify.forms.registry import form_of
-from pmldesign.verify.forms.written import centred
-from pmldesign.verify.reading import read_archive
-from pmldesign.verify.tables.blocks import lower_bound
-from pmldesign.verify.tables.claims import measured_of
-from pmldesign.verify.tables.pairs import SHARES
+from pmldesign.verify import (
+    KEY,
+    SHARES,
+    centred,
+    digest_of,
+    form_of,
+    lower_bound,
+    measured_of,
+    read_archive,
+)
 
 ORDERED, PLAIN = "marginals:prefix5,2,prefix3,ways=2", "marginals:3,4,2,ways=2"
 SEVERAL = "prefix:5*total:2*prefix:3+histogram:5*histogram:2*total:3+total:5*total:2*histogram:3"

@@ -12,7 +12,7 @@ from pmldesign.errors import FileError
 from pmldesign.privacy import DistanceProfile
 from pmldesign.release import Release
 from pmldesign.strategies import Strategy
-from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
+from pmldesign.verify import KEY, OBJECT, digest_of_object
 
 SCHEMA = {"attributes": [{"name": "sex", "keys": ["F", "M"]}, {"name": "b", "keys": [1, 2, 3]}]}
 

@@ -19,16 +19,21 @@ from pmldesign.strategies import (
     as_participation,
     with_participation,
 )
-from pmldesign.verify.digest import KEY, digest_of
+from pmldesign.verify import (
+    KEY,
+    Checks,
+    Pattern,
+    Queries,
+    Table,
+    Verdict,
+    centred,
+    check_intervals,
+    digest_of,
+    form_of,
+    read_archive,
+)
 from pmldesign.verify.forms import unions
-from pmldesign.verify.forms.registry import form_of
-from pmldesign.verify.forms.written import centred
-from pmldesign.verify.queries import Queries, Table
-from pmldesign.verify.reading import read_archive
-from pmldesign.verify.report import Checks, Verdict
 from pmldesign.verify.streams import epochs, resolvents
-from pmldesign.verify.streams.participation import Pattern
-from pmldesign.verify.streams.running_sums import check_intervals
 from pmldesign.workloads import AllRangesWorkload
 
 DP, REPLACE = pml.ApproxDP(1, 1e-6), pml.ApproxDP(1, 1e-6, "replace")

@@ -5,3 +5,7 @@ beside      what a stream is worth beside the total, certified
 shape       weights of queries that suit it, from few steps
 solve       both bounds, and the strategy
 """
+
+from pmldesign_solvers import face
+
+__getattr__ = face(__name__, {"solve": "solve_intervals"})

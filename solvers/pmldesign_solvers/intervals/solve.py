@@ -51,7 +51,7 @@ LEVELLING = {True: 12, False: 40}
 """Steps towards that on each problem, at most, at p = 2 and for larger p."""
 
 
-def solve(
+def solve_intervals(
     sums: RunningSums, p: float, *, buffers: int | None = None, options: SolverOptions = DEFAULTS
 ) -> StreamSolution:
     """Compute both bounds on gamma_(p) beside the total, and a strategy with few buffers.

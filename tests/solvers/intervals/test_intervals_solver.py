@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import scipy
 
-from pmldesign_solvers.intervals import dual, shape
-from pmldesign_solvers.intervals.solve import solve
+from pmldesign_solvers.intervals import dual, shape, solve_intervals
 from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
 from pmldesign_solvers.operators import DenseOperator, power_mean
 from pmldesign_solvers.streams import RunningSums, factor, zolotarev
@@ -24,7 +23,7 @@ def test_bounds_hold_and_are_close(p, q):
     A = q[:, None] * np.tril(np.ones((30, 30)))
     options = SolverOptions(rel_gap=1e-4)
     exact = solve_norm(DenseOperator(A), p, relation="replace", options=options).certificate
-    found = solve(weighted(q), p)
+    found = solve_intervals(weighted(q), p)
     assert found.status is Status.STRUCTURED
     assert found.certificate.lower <= exact.upper
     assert found.certificate.upper >= exact.lower
@@ -41,14 +40,14 @@ def test_bounds_hold_and_are_close(p, q):
 
 def test_running_sums_of_256_steps():
     """The norm is 49.23894, found by the solver for all matrices."""
-    found = solve(weighted(np.ones(256)), 2.0, buffers=8).certificate
+    found = solve_intervals(weighted(np.ones(256)), 2.0, buffers=8).certificate
     assert 49.11 <= found.lower <= 49.23895
     assert 49.23893 <= found.upper <= 49.2389 * 1.007
 
 
 @pytest.mark.parametrize(("n", "p"), [(2048, 2), (150, np.inf)])
 def test_bounds_stay_close_at_length(n, p):
-    assert solve(weighted(np.ones(n)), p).certificate.gap < 0.009
+    assert solve_intervals(weighted(np.ones(n)), p).certificate.gap < 0.009
 
 
 def test_neighbours_are_no_farther_apart_than_the_bound_says():
@@ -68,7 +67,7 @@ def test_neighbours_are_no_farther_apart_than_the_bound_says():
 
 
 def test_a_limit_of_time_ends_with_true_bounds():
-    found = solve(weighted(np.ones(3000)), 2.0, options=SolverOptions(time_limit=1e-6))
+    found = solve_intervals(weighted(np.ones(3000)), 2.0, options=SolverOptions(time_limit=1e-6))
     assert found.status is Status.TIME_LIMIT
     assert 0 < found.certificate.lower <= 229.2  # of a strategy: prefix:3000 takes at most 229.13
     assert found.certificate.upper > 228.28
@@ -82,6 +81,6 @@ def test_an_interrupt_keeps_the_best(monkeypatch):
     monkeypatch.setattr(
         "pmldesign_solvers.intervals.solve.shape_of_few", lambda e: np.ones((2, len(e) + 1))
     )
-    found = solve(weighted(np.ones(300)), 2.0)
+    found = solve_intervals(weighted(np.ones(300)), 2.0)
     assert found.status is Status.INTERRUPTED
     assert found.certificate.lower <= 56 <= found.certificate.upper
