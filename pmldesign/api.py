@@ -30,7 +30,7 @@ from pmldesign.strategies.participation.schema import AnyParticipation, as_parti
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.known import as_public
-from pmldesign.workloads.weighting.weigh import weighted as weigh
+from pmldesign.workloads.weighting import weighted as weigh
 
 
 def workload(value: Any, *, schema: Any = None) -> Workload:
@@ -127,7 +127,7 @@ def calibrate(
         measured = with_participation(measured, schema)
     if known is not None:
         public = as_public(known, measured.cells)
-        guarantee = guarantee.beside(public.name, several=public.several)
+        guarantee = guarantee.beside(public)
         measured = measured.beside(public) if public.name else measured
     return calibrate_strategy(measured, guarantee, noise=noise, allow_vacuous=allow_vacuous)
 

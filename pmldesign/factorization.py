@@ -210,6 +210,4 @@ def with_known(
     public = as_public(known, queries.shape[1])
     if public.name:
         queries = queries.beside(public)
-    return queries, None if guarantee is None else guarantee.beside(
-        public.name, several=public.several
-    )
+    return queries, guarantee and guarantee.beside(public)

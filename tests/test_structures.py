@@ -22,8 +22,7 @@ REGISTRIES = {
 }
 MAKERS = {
     "designs/beside.py": "a row of ROUTES",
-    "designs/nested/course.py": "a row of ROUTES",
-    "designs/nested/ordered.py": "a part of it",
+    "designs/nested.py": "a row of ROUTES",
     "designs/structured.py": "rows of ROUTES",
     "designs/tables/course.py": "a row of ROUTES",
     "designs/tables/separate.py": "a row of ROUTES",

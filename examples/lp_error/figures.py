@@ -23,8 +23,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pmldesign.bounds import all_bounds
-from pmldesign.plots.files import save
-from pmldesign.plots.style import BOUND, COLOURS, styled
+from pmldesign.plots.pictures import BOUND, COLOURS, save, styled
 from pmldesign.privacy.guarantees import ApproxDP
 from pmldesign.workloads import as_workload
 

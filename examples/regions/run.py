@@ -55,7 +55,7 @@ def errors(workload):
 
 
 def panel(axes, found):
-    from pmldesign.plots.style import COLOURS
+    from pmldesign.plots.pictures import COLOURS
 
     for colour, marker, (name, deviations) in zip(COLOURS, "osD^", found.items(), strict=False):
         print(f"{LABELS[name]:26}" + "".join(f"{value:9.2f}" for value in deviations))

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from pmldesign.plots.files import save
-from pmldesign.plots.style import BOUND, styled
+from pmldesign.plots.pictures import BOUND, save, styled
 
 HERE = Path(__file__).parent
 FORMS = ("o-", "s-", "D-", "^-", "v-", "P-")

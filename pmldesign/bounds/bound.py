@@ -17,7 +17,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.priors import Shifts
 from pmldesign.workloads.base import MAX_ENTRIES, Workload
 from pmldesign.workloads.display import Displayed, Facts
-from pmldesign.workloads.weighting.scaled import near_one
+from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.certificate.cells import lower_bound
 
 ANY_SIZE = "every mechanism, worst case over data of any size"

@@ -30,7 +30,7 @@ from pmldesign.privacy.calibration import (
 )
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee
 from pmldesign.privacy.noise import gaussian_moment_root
-from pmldesign.workloads.weighting.scaled import near_one
+from pmldesign.workloads.weighting import near_one
 
 GAUSSIAN_ONLY = "neither PML nor epsilon-DP: their least scale of Gaussian noise is not known here"
 

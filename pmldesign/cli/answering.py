@@ -12,8 +12,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.atomic import undisturbed
-from pmldesign.streams.durable.corrections import Corrections
-from pmldesign.streams.durable.journal import Journal
+from pmldesign.streams.durable.journal import Corrections, Journal
 from pmldesign.streams.durable.lines import Given, Lines
 from pmldesign.streams.endless.steps import certified_ratios
 from pmldesign.streams.stream import Answer, Input, Stream, answers

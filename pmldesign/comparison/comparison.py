@@ -182,10 +182,7 @@ def compare_all(
     queries = [with_known(workload, None, known)[0] for workload in workloads]
     if known is not None and queries:
         options["neighbours"], public = Neighbours.REPLACE, queries[0].public
-        guarantees = [
-            promise and promise.beside(public.name, several=public.several)
-            for promise in guarantees
-        ]
+        guarantees = [promise and promise.beside(public) for promise in guarantees]
     limits = DesignOptions(**options)
     workers = Workers(jobs)
     if not workers.here:

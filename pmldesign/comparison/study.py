@@ -43,7 +43,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import BASELINES, Strategy, baseline
 from pmldesign.strategies.participation.schema import AnyParticipation, as_participation
 from pmldesign.workloads import Workload, as_workload, expand_family
-from pmldesign.workloads.weighting.weigh import weighted
+from pmldesign.workloads.weighting import weighted
 
 KEYS = (
     "workloads", "n", "p", "strategies", "guarantees", "noise", "neighbours", "search_time",

@@ -6,7 +6,7 @@ __getattr__ = face(
     __name__,
     {
         "best_noise": "all_designs",
-        "cubes.search": "is_small",
+        "cubes": "is_small",
         "dispatch": "ROUTES route solve",
         "gaussian_pml_search": "gaussian_design",
         "laplace.candidates": "promising scale_rule",
@@ -14,7 +14,7 @@ __getattr__ = face(
         "laplace.search": "laplace_design",
         "laplace.tables": "flags weighted_tables",
         "min_norm": "factorize",
-        "nested.course": "solve_regions",
+        "nested": "solve_regions",
         "options": "DesignOptions",
         "participation.sampled": "with_parts",
         "rivals": "row_seconds",

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pmldesign.designs.large_replace import evaluated
-from pmldesign.designs.nested.course import solve_regions
+from pmldesign.designs.nested import solve_regions
 from pmldesign.designs.one_matrix import as_design, as_invalid_input
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.products import as_product, solve_factors
@@ -23,7 +23,7 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.public import beside_records
 from pmldesign.workloads.union import counts_asked
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.certificate.known_answers import lower_bound
+from pmldesign_solvers.certificate.pairs import lower_bound
 from pmldesign_solvers.norm.marginals import solve_marginals
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator

@@ -261,7 +261,7 @@ def _cube_search(
     tried = noise == "auto" and guarantee is not None and guarantee.admits(Noise.CUBE)
     if not (noise == "cube" or tried):
         return None
-    from pmldesign.designs.cubes.search import cube_design, is_small
+    from pmldesign.designs.cubes import cube_design, is_small
 
     small = is_small(workload) and Noise.CUBE.has_error(p)
     if not (noise == "cube" or small):
@@ -305,8 +305,7 @@ def _laplace_search(
     schema = participation_of(factorization.strategy)
     promise = guarantee or PureDP(1.0, factorization.neighbours)
     if guarantee is None and workload.public:
-        public = workload.public
-        promise = promise.beside(public.name, several=public.several)
+        promise = promise.beside(workload.public)
     searched = laplace_design(
         workload,
         promise,

@@ -205,7 +205,7 @@ def _is_large_regions(workload: Workload, _: DesignOptions) -> bool:
 
 def _solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) -> Design:
     """By a count for each region, or as one matrix where that is far from its bound."""
-    from pmldesign.designs.nested.course import solve_regions
+    from pmldesign.designs.nested import solve_regions
 
     design = solve_regions(workload, p, options)
     small = workload.shape[1] <= DENSE_CELLS

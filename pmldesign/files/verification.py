@@ -21,7 +21,7 @@ from pmldesign.workloads import Workload, as_workload, parse_workload
 from pmldesign.workloads.tables.base import asks_counts
 from pmldesign.workloads.tables.same import as_tables_over
 from pmldesign.workloads.union import spread_out
-from pmldesign.workloads.weighting.weigh import weighted
+from pmldesign.workloads.weighting import weighted
 
 MOST_ENTRIES = 2**24
 """Entries of a workload that is written out to be checked."""

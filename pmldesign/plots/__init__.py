@@ -1,8 +1,8 @@
 """Pictures of comparisons, of privacy and of leakage, with matplotlib (the plot extra)."""
 
 from pmldesign.plots.comparisons import comparisons_figure as comparisons_figure
-from pmldesign.plots.files import check_plot_path as check_plot_path
-from pmldesign.plots.files import save as save
+from pmldesign.plots.pictures import check_plot_path as check_plot_path
+from pmldesign.plots.pictures import save as save
 from pmldesign.plots.privacy import alpha_figure as alpha_figure
 from pmldesign.plots.privacy import draw_envelope as draw_envelope
 from pmldesign.plots.privacy import envelope_figure as envelope_figure

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pmldesign.comparison.comparison import Comparison
 from pmldesign.comparison.sweeping import Sweep
 from pmldesign.errors import InvalidInputError
+from pmldesign.plots.pictures import BOUND, COLOURS, LINES, styled
 from pmldesign.plots.points import (
     LABELS,
     PlottedRow,
@@ -17,7 +18,6 @@ from pmldesign.plots.points import (
     points_of_records,
     text_of,
 )
-from pmldesign.plots.style import BOUND, COLOURS, LINES, styled
 from pmldesign.privacy.digits import at_most
 
 if TYPE_CHECKING:

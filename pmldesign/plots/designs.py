@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pmldesign.bounds import ANY_SIZE, Bound, Kind
-from pmldesign.plots.style import BOUND, COLOURS, one_axes, styled
+from pmldesign.plots.pictures import BOUND, COLOURS, one_axes, styled
 from pmldesign.strategies import Strategy
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array

@@ -21,7 +21,7 @@ from pmldesign.plots.designs import (
     intervals_figure,
     strategy_figure,
 )
-from pmldesign.plots.files import svg_text
+from pmldesign.plots.pictures import svg_text
 from pmldesign.plots.privacy import envelope_figure, privacy_figure
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 from pmldesign.release.result import Release

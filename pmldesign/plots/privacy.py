@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.plots.style import BOUND, COLOURS, one_axes, styled
+from pmldesign.plots.pictures import BOUND, COLOURS, one_axes, styled
 from pmldesign.privacy.currencies.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
 from pmldesign_solvers.operators.operator import Array

@@ -15,8 +15,8 @@ e^eps'_r = e^eps (1 - alpha_r)/(1 - e^eps alpha_r) and the joint convexity of th
 with q = alpha + (1 - sum alpha) on the farthest cell; 0 where e^eps alpha_r >= 1. Equality holds
 for two cells and one record. Convexity over the other records gives every number of records.
 Cells with equal columns have the same P_j: they are one cell, whose probability is their sum. Of
-few columns on a line, as those of a single query, the slack is exact (`few.one_line`), and of three
-different columns it is computed more closely (`few.three_columns`).
+few columns on a line, as those of a single query, the slack is exact (`few_columns`), and of three
+different columns it is computed more closely (`few_columns`).
 
 Envelope: V = e^leakage(Y). A post-processing Z has V_Z <= E[V | Z], hence for c < e^eps
 
@@ -40,8 +40,12 @@ from numpy.typing import ArrayLike
 from pmldesign.arguments import finite_matrix, non_negative, positive
 from pmldesign.privacy.alpha.ball import least_masses
 from pmldesign.privacy.analytic_gaussian import LONGEST, gaussian_profile
-from pmldesign.privacy.few.one_line import MOST_COLUMNS, places_on_a_line, slack_on_a_line
-from pmldesign.privacy.few.three_columns import slack_of_three
+from pmldesign.privacy.few_columns import (
+    MOST_COLUMNS,
+    places_on_a_line,
+    slack_of_three,
+    slack_on_a_line,
+)
 from pmldesign.privacy.neighbours import distinct_columns, pairwise_distances
 from pmldesign.privacy.outward import UNIT, factor_above, ratios_above
 from pmldesign.privacy.priors import worst_mean

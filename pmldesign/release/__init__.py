@@ -17,11 +17,10 @@ __getattr__ = face(
         "measured.versions": "coarser",
         "nested_counts": "closest_cells rounded_cells",
         "noise.cube_intervals": "cube_half_widths",
-        "noise.cube_sampler": "draw_cube",
         "noise.exact": "calibrated_on exact_noise gaussian_parameter "
         "laplace_parameter require_agreement",
         "noise.own_grid": "discrete_half_widths own_grid_gain own_lattice variance",
-        "noise.sampler": "draw privacy_map",
+        "noise.sampler": "draw draw_cube privacy_map",
         "people.drafts": "draft_schema",
         "people.histogram": "count_people read_histogram",
         "people.people": "CountedPeople",

@@ -33,7 +33,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.cube_intervals import cube_half_widths
 from pmldesign.release.noise.law import AnswerNoise
 from pmldesign.release.noise.own_grid import discrete_half_widths
-from pmldesign.strategies.rows.kinds import RowKinds
+from pmldesign.strategies.row_kinds import RowKinds
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_sums import (

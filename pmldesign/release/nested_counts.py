@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from pmldesign.release.public_counts import PublicCounts
 from pmldesign.workloads import Workload
-from pmldesign.workloads.nested.known import tops_of
+from pmldesign.workloads.nested.regions import tops_of
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.trees.tree import Flags, Tree

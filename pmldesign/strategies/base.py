@@ -45,7 +45,7 @@ from pmldesign.strategies.arguments import (
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries, count_text
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign.workloads.public import NOTHING, Public, beside_records
-from pmldesign.workloads.weighting.scaled import near_one
+from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pmldesign.privacy.currencies.sampled import Sampling
-    from pmldesign.strategies.rows.kinds import RowKinds
+    from pmldesign.strategies.row_kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
     from pmldesign_solvers.streams.chain import RunningSums
     from pmldesign_solvers.streams.factor import Factor

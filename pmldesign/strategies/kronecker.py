@@ -43,7 +43,7 @@ from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.structure.farthest_columns import largest_sum
 
 if TYPE_CHECKING:
-    from pmldesign.strategies.rows.kinds import RowKinds
+    from pmldesign.strategies.row_kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
 
 EXTREME = 300.0
@@ -232,7 +232,7 @@ class ProductStrategy(StructuredStrategy):
 
     def row_kinds(self, workload: Workload, most: int) -> Sequence[RowKinds] | None:
         """The rows of L by kinds, part by part."""
-        from pmldesign.strategies.rows.kinds import kinds_of_product
+        from pmldesign.strategies.row_kinds import kinds_of_product
 
         return kinds_of_product(self, workload, most)
 

@@ -27,8 +27,7 @@ __getattr__ = face(
     __name__,
     {
         "digits": "COEFFICIENT_BITS INPUT_BITS KEPT_BITS",
-        "durable.corrections": "Corrections",
-        "durable.journal": "Journal",
+        "durable.journal": "Corrections Journal",
         "durable.lines": "Given Lines",
         "durable.log": "Log",
         "encoder": "Encoder dyadic",

@@ -36,7 +36,7 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
     require_extra("verification", "flint", "verify")
     from flint import ctx
 
-    from pmldesign.verify.releases.measurements import check_measurements
+    from pmldesign.verify.measurements import check_measurements
     from pmldesign.verify.strategies import check_strategy
     from pmldesign.verify.streams.state import check_state
 
@@ -71,7 +71,7 @@ def manifest_of(path: Path) -> Path:
     Raises:
         FileError: there is none.
     """
-    from pmldesign.verify.releases.manifests import MANIFEST, TABLES
+    from pmldesign.verify.manifests import MANIFEST, TABLES
 
     endings = [ending for part in TABLES.values() for ending in part]
     ending = max((e for e in endings if path.name.endswith(e)), key=len, default=None)
@@ -86,7 +86,7 @@ def manifest_of(path: Path) -> Path:
 def _of_object(path: Path, content: Header, checks: Checks) -> tuple[str, Callable[[], str]]:
     """The kind of a JSON file, and its checks."""
     from pmldesign.verify.envelopes import check_envelope
-    from pmldesign.verify.releases.manifests import check_manifest
+    from pmldesign.verify.manifests import check_manifest
 
     if "post_processing" in content and "dual" in content:
         _require_format(path, content, CERTIFICATES)

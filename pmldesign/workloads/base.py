@@ -132,7 +132,7 @@ class Workload(Displayed, Operator):
 
     def times(self, weights: Array | float) -> Workload:
         """diag(c) A with what structure it has, for weights that are checked (`weighting`)."""
-        from pmldesign.workloads.weighting.rows import WeightedWorkload
+        from pmldesign.workloads.weighting import WeightedWorkload
 
         return WeightedWorkload(self, weights, name=self.name)
 

@@ -26,7 +26,7 @@ from pmldesign.workloads.public import RECORDS, Public
 from pmldesign.workloads.tables.base import asks_total
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import counts_asked, products_over
-from pmldesign.workloads.weighting.rows import without_scale
+from pmldesign.workloads.weighting import without_scale
 from pmldesign_solvers.operators.operator import EPS, Array
 
 KNOWN = 1e-10

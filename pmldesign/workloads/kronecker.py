@@ -24,7 +24,7 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
-from pmldesign.workloads.weighting.rows import WeightedWorkload, factor_weights, scaled_factors
+from pmldesign.workloads.weighting import WeightedWorkload, factor_weights, scaled_factors
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.dense import NO_QUERIES, DenseOperator
 from pmldesign_solvers.operators.operator import (

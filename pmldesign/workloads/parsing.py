@@ -32,7 +32,7 @@ from pmldesign.workloads.named.queries import MAX_QUERIES
 from pmldesign.workloads.named.table import NamedWorkload, named_workloads
 from pmldesign.workloads.tables.same import MAX_JOINED, as_tables, domain_of
 from pmldesign.workloads.union import UnionWorkload, as_marginals
-from pmldesign.workloads.weighting.weigh import weighted
+from pmldesign.workloads.weighting import weighted
 
 MAX_PRODUCT_CELLS = 2**24
 """Cells of a product, of which no matrix is formed: beyond, one histogram needs over 128 MiB."""

@@ -19,7 +19,7 @@ from pmldesign.workloads.kronecker import MERGED_ENTRIES, KroneckerWorkload
 from pmldesign.workloads.tables.base import AttributeTables, asks_counts, asks_total, total_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload
-from pmldesign.workloads.weighting.rows import without_scale
+from pmldesign.workloads.weighting import without_scale
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.operator import EPS, Array, Merged
 

@@ -67,7 +67,10 @@ def test_the_loss_on_all_small_databases_is_what_the_guarantee_says(case, noise)
     residuals = [T for k in range(len(wide) + 1) for T in combinations(wide, k)]
     precisions = np.random.default_rng(2).uniform(0.1, 2, len(residuals))
     design = solve(queries, 2, DesignOptions(neighbours="replace")).strategy
-    promise, order = pml.ApproxDP(1, 1e-6).beside("table"), 2 if noise == "gaussian" else 1
+    promise, order = (
+        pml.ApproxDP(1, 1e-6).beside(Public("tables", "table")),
+        2 if noise == "gaussian" else 1,
+    )
     for strategy in (design, MarginalsStrategy("all", sizes, residuals, precisions)):
         noisy = mechanism(strategy, queries, guarantee=promise, noise=noise)
         measured = noisy.strategy.matrix

@@ -11,7 +11,7 @@ from pmldesign.designs import DesignOptions, solve
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
-from pmldesign.workloads import RECORDS, as_public, tables_of
+from pmldesign.workloads import RECORDS, Public, as_public, tables_of
 
 CASES = [
     ("prefix:6*histogram:4", "total:6*histogram:4"),
@@ -53,7 +53,7 @@ def test_no_records_that_the_table_counts_alike_are_farther_apart(text, known, n
         strategy = solve(product, 2, DesignOptions(neighbours="replace")).strategy
     table = pml.workload(known).to_dense()
     for noise, order in (("gaussian", 2), ("laplace", 1)):
-        promise = pml.ApproxDP(1, 1e-6).beside(known)
+        promise = pml.ApproxDP(1, 1e-6).beside(Public("tables", known))
         noisy = mechanism(strategy, product, guarantee=promise, noise=noise)
         matrix = noisy.strategy.matrix
         distances = [

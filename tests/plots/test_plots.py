@@ -7,7 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 
 import pmldesign.plots.comparisons
-import pmldesign.plots.files
+import pmldesign.plots.pictures
 from pmldesign.comparison import compare, compare_all
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.plots import check_plot_path, comparisons_figure, save

@@ -18,7 +18,7 @@ import click
 from pmldesign.cli.documents.document import Cell, Picture, Rounded, Section, Table, text_of
 from pmldesign.errors import version
 from pmldesign.files import atomic_write
-from pmldesign.plots.files import svg_text
+from pmldesign.plots.pictures import svg_text
 
 VERSIONS = ("pmldesign", "numpy", "scipy", "matplotlib")
 

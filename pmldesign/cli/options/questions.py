@@ -73,7 +73,7 @@ class QuestionOptions:
 
         if self.weights is not None:
             from pmldesign.files import read_prior
-            from pmldesign.workloads.weighting.weigh import weighted
+            from pmldesign.workloads.weighting import weighted
 
             queries = replace(self, weights=None).queries(text, note)
             return weighted(queries, read_prior(self.weights, name="weights"))

@@ -20,7 +20,7 @@ from pmldesign.workloads.display import latex_table
 
 def _drawn(*what: Any) -> Callable[[Path], None]:
     def check(path: Path) -> None:
-        from pmldesign.plots.files import check_plot_path
+        from pmldesign.plots.pictures import check_plot_path
 
         check_plot_path(path, *what)
 

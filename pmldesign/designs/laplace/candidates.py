@@ -25,7 +25,7 @@ from pmldesign.strategies import BASELINES, Strategy, baseline
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.union import by_attribute, tables_asked
-from pmldesign.workloads.weighting.scaled import near_one
+from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
 
 ALL_BASELINES = 256

@@ -23,7 +23,7 @@ from pmldesign.privacy.outward import UNIT
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
-from pmldesign.workloads.weighting.weigh import weighted
+from pmldesign.workloads.weighting import weighted
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array

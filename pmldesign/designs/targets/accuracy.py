@@ -18,8 +18,7 @@ from pmldesign.arguments import doubles, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import count_text
-from pmldesign.workloads.weighting.rows import LARGEST_WEIGHT
-from pmldesign.workloads.weighting.weigh import weighted, weighted_parts
+from pmldesign.workloads.weighting import LARGEST_WEIGHT, weighted, weighted_parts
 from pmldesign_solvers.operators.operator import Array
 
 LARGEST_LABELS = 10**5

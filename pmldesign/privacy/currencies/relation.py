@@ -11,6 +11,7 @@ from pmldesign.privacy.alpha.sample import SampledAlpha
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
+from pmldesign.workloads.public import Public
 
 _CHANGE = {
     Neighbours.ADD_REMOVE: "one record is added or removed",
@@ -72,23 +73,19 @@ class Promise(ABC):
         """Whether it is about pointwise maximal leakage."""
         return self.kind == "pml"
 
-    def beside(self, name: str, *, several: bool = False) -> Self:
-        """The guarantee beside public answers, for neighbours that leave them as they are.
-
-        Args:
-            name: of the answers; "" for the number of records alone.
-            several: whether they are several tables, beside which any record is replaced.
+    def beside(self, public: Public) -> Self:
+        """The guarantee beside what is public, for neighbours that leave it as it is.
 
         Raises:
             InvalidInputError: PML, beside more than the number of records.
         """
-        if self.pml and name:
+        if self.pml and public.name:
             raise InvalidInputError(
                 "known answers beside the number of records are for differential privacy; leave"
                 " alpha out, or known"
             )
         changes: dict[str, Any] = {"neighbours": Neighbours.REPLACE, "known": "", "published": ""}
-        changes["published" if several else "known"] = name
+        changes["published" if public.several else "known"] = public.name
         return self if self.pml else replace(self, **changes)  # type: ignore[type-var]
 
     def admits(self, noise: Noise) -> bool:

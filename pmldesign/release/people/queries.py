@@ -32,7 +32,7 @@ from pmldesign.workloads.base import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS, union_of
 from pmldesign.workloads.tables.same import as_tables
 from pmldesign.workloads.union import as_marginals, stacked
-from pmldesign.workloads.weighting.weigh import weighted_parts
+from pmldesign.workloads.weighting import weighted_parts
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from pmldesign.workloads.nested.places import Places, places_of, read_levels
 from pmldesign.workloads.nested.tables import RegionTable, RegionTablesWorkload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.parsing import weight_of as weight_of_part
-from pmldesign.workloads.weighting.weigh import weighted_parts
+from pmldesign.workloads.weighting import weighted_parts
 from pmldesign_solvers.operators.operator import Indices
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ import scipy
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.weighting.scaled import near_one
+from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.operators.operator import EPS, Array
 
 SQUARED_GAP = 1e-5

@@ -17,8 +17,7 @@ from pmldesign.strategies.baselines.registry import EQUAL_SHARES, LEVEL_SHARES
 from pmldesign.strategies.nested.regions import RegionsStrategy
 from pmldesign.strategies.nested.tables import RegionTablesStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
-from pmldesign.workloads.nested.known import tops_of
-from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign.workloads.nested.regions import RegionsWorkload, tops_of
 from pmldesign.workloads.nested.tables import NestedWorkload, RegionTablesWorkload
 from pmldesign.workloads.public import NOTHING, Public
 from pmldesign_solvers.operators.operator import Array

@@ -20,7 +20,7 @@ from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Flags, Strategy
 from pmldesign.strategies.baselines.regular import CONSTANT, RegularStrategy
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.weighting.scaled import near_one
+from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.operators.operator import Array, Indices, column_blocks
 
 LEAST_CONDITION = 1e-8

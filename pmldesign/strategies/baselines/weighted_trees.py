@@ -32,7 +32,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.trees import level_widths, tree
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.weighting.scaled import near_one
+from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.operators.operator import Array
 
 BRANCHINGS = 16

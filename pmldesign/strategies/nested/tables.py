@@ -37,7 +37,7 @@ from pmldesign.strategies.base import Flags
 from pmldesign.strategies.nested.coordinates import Coordinates
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.nested.known import tops_of
+from pmldesign.workloads.nested.regions import tops_of
 from pmldesign.workloads.nested.tables import (
     RegionTablesWorkload,
     Table,

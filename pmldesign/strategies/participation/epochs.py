@@ -28,8 +28,12 @@ from pmldesign.strategies.participation.schema import Participation
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.running import is_same_sums
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.participation.entries import full_gram, neighbouring_entries
-from pmldesign_solvers.participation.epochs import Epochs, resolvent_blocks
+from pmldesign_solvers.participation.epochs import (
+    Epochs,
+    full_gram,
+    neighbouring_entries,
+    resolvent_blocks,
+)
 from pmldesign_solvers.participation.fixed_epochs import raised_sensitivity, variance_sum
 from pmldesign_solvers.participation.patterns import class_grams, largest_window
 from pmldesign_solvers.streams.chain import RunningSums

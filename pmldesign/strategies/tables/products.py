@@ -54,7 +54,7 @@ from pmldesign_solvers.tables.measured import Measured
 from pmldesign_solvers.tables.sectors import Sector
 
 if TYPE_CHECKING:
-    from pmldesign.strategies.rows.kinds import RowKinds
+    from pmldesign.strategies.row_kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
 
 MOST_ROWS = 2**28
@@ -127,7 +127,7 @@ class WeightedProductsStrategy(WeightedStrategy):
 
     def row_kinds(self, workload: Workload, most: int) -> Sequence[RowKinds] | None:
         """The rows of L by kinds, table by table."""
-        from pmldesign.strategies.rows.of_products import kinds_of_products
+        from pmldesign.strategies.row_kinds import kinds_of_products
 
         return kinds_of_products(self, workload, MOST_ROWS, most)
 

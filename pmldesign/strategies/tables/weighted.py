@@ -41,7 +41,7 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
 
 if TYPE_CHECKING:
-    from pmldesign.strategies.rows.kinds import RowKinds
+    from pmldesign.strategies.row_kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
 
 LISTED = 16
@@ -120,7 +120,7 @@ class WeightedTablesStrategy(WeightedStrategy):
 
     def row_kinds(self, workload: Workload, most: int) -> Sequence[RowKinds] | None:  # noqa: ARG002
         """The rows of L by kinds, table by table."""
-        from pmldesign.strategies.rows.kinds import kinds_of_tables
+        from pmldesign.strategies.row_kinds import kinds_of_tables
 
         return kinds_of_tables(self, workload)
 

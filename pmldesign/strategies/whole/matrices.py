@@ -31,18 +31,16 @@ from pmldesign.strategies.identity_and_rows import IdentityAndRows
 from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.strategies.whole.integers import (
     Integers,
+    independent_rows,
     largest_absolute_column,
     largest_square_column,
+    multiples,
+    rounded_matrix,
     scaled,
+    through_rows,
     times,
 )
 from pmldesign.strategies.whole.lattice import Lattice
-from pmldesign.strategies.whole.rounding import (
-    independent_rows,
-    multiples,
-    rounded_matrix,
-    through_rows,
-)
 from pmldesign.strategies.whole.structures import distortion_of, finer_product_lattice
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.union import by_attribute

@@ -12,9 +12,8 @@ import numpy as np
 
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.strategies.whole.integers import Integers, scaled, shifted
+from pmldesign.strategies.whole.integers import Integers, multiples, scaled, shifted
 from pmldesign.strategies.whole.lattice import Lattice
-from pmldesign.strategies.whole.rounding import multiples
 from pmldesign.strategies.whole.structures import lattice_of_unit, whole_designs, whole_part
 from pmldesign.workloads.nested.tables import along_axes, farthest_tables, table_sums
 

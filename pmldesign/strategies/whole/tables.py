@@ -20,9 +20,8 @@ import numpy as np
 
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.strategies.whole.integers import Integers, contrasts, scaled
+from pmldesign.strategies.whole.integers import Integers, contrasts, multiples, scaled
 from pmldesign.strategies.whole.lattice import Lattice
-from pmldesign.strategies.whole.rounding import multiples
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators import mode_products
 

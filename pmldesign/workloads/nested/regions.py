@@ -7,6 +7,8 @@ columns share what stands above both, so that their squared distance is what is 
     |A (e_i - e_j)|^2 = sum of a_nu^2 over the nodes above i or j, but not above both,
 
 and the largest is found on the way up: the two longest paths that meet at a node.
+
+Groups of cells with public numbers of records are places of the tree that hold every cell once.
 """
 
 from __future__ import annotations
@@ -19,7 +21,6 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.nested.known import groups_below, tops_of
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
 from pmldesign_solvers.trees.orbits import Orbits, orbits_of
@@ -176,3 +177,51 @@ class RegionsWorkload(Workload):
         level = self.levels[number] if self.levels else f"level {number}"
         key = f" {self.keys[node]!r}" if self.keys else ""
         return f"row {index} ({level}{key})"
+
+
+def tops_of(tree: Tree, public: Public, plain: int = 1) -> Flags | None:
+    """The places whose cells are the groups, shape (P,); None where groups are no such.
+
+    Args:
+        tree: the regions.
+        public: what is public.
+        plain: the number of cells of each leaf.
+    """
+    if public.kind == "records":
+        return np.asarray(np.arange(tree.places) == tree.root)
+    if public.groups is None or len(public.groups) != tree.cells * plain:
+        return None
+    groups = public.groups.reshape(tree.cells, plain)
+    if (groups != groups[:, :1]).any():
+        return None
+    lowest, highest = np.zeros((2, tree.places), dtype=np.intp)
+    lowest[tree.place_of_cell] = highest[tree.place_of_cell] = groups[:, 0]
+    for merges in tree.rounds:
+        lowest[merges.wholes] = merges.least(lowest[merges.parts])
+        highest[merges.wholes] = merges.largest(highest[merges.parts])
+    within = lowest == highest
+    tops = within.copy()
+    for merges in tree.rounds:
+        tops[merges.parts] &= ~merges.each(within[merges.wholes])
+    of_nodes = np.isin(np.flatnonzero(tops), tree.place_of_node).all()
+    return tops if of_nodes and tops.sum() == groups.max() + 1 else None
+
+
+def groups_below(tree: Tree, counted: Indices) -> tuple[Indices, bool]:
+    """The groups of cells that the sums of some nodes tell apart, and whether they tell each sum.
+
+    Args:
+        tree: the regions.
+        counted: the nodes.
+
+    Returns:
+        The number of the group of every cell, from 0 without gaps, shape (n,).
+    """
+    nearest = np.full(tree.places, -1, dtype=np.intp)
+    nearest[tree.place_of_node[counted]] = tree.place_of_node[counted]
+    asked = nearest >= 0
+    for merges in reversed(tree.rounds):
+        parts = nearest[merges.parts]
+        nearest[merges.parts] = np.where(parts < 0, merges.each(nearest[merges.wholes]), parts)
+    kinds, groups = np.unique(nearest[tree.place_of_cell], return_inverse=True)
+    return groups.ravel().astype(np.intp), tree.rank(asked) == len(kinds)

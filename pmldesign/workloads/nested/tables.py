@@ -27,8 +27,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.nested.known import groups_below, tops_of
-from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign.workloads.nested.regions import RegionsWorkload, groups_below, tops_of
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import EPS, Array, Indices

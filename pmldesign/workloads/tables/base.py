@@ -14,7 +14,7 @@ import numpy as np
 
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.ranges import RangeWorkload
-from pmldesign.workloads.weighting.rows import scaled_factors
+from pmldesign.workloads.weighting import scaled_factors
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
 

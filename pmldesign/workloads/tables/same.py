@@ -21,7 +21,7 @@ from pmldesign.workloads.tables.base import (
 )
 from pmldesign.workloads.tables.workload import TablesWorkload
 from pmldesign.workloads.union import spread_out, stacked
-from pmldesign.workloads.weighting.rows import without_scale
+from pmldesign.workloads.weighting import without_scale
 
 MAX_JOINED = 2048
 """Cells of attributes that are asked about together: every step decomposes a matrix of them."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pmldesign_solvers.operators.jacobi import jacobi_svd
+from pmldesign_solvers.operators.dense import jacobi_svd
 from pmldesign_solvers.operators.norms import dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, SVD_ENTRIES, Array
 from pmldesign_solvers.operators.reduce import ReducedWorkload

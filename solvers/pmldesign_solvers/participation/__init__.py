@@ -15,8 +15,7 @@ from pmldesign_solvers import face
 __getattr__ = face(
     __name__,
     {
-        "entries": "full_gram neighbouring_entries",
-        "epochs": "Epochs resolvent_blocks",
+        "epochs": "Epochs full_gram neighbouring_entries resolvent_blocks",
         "patterns": "largest_pattern",
         "scaled_toeplitz": "reciprocal scaled",
     },

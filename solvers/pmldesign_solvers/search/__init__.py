@@ -15,7 +15,7 @@ __getattr__ = face(
         "plan": "FOLLOWED PATIENCE",
         "problem": "SearchProblem",
         "starts": "systems_of_levels tents_in_levels",
-        "supports.covers": "covers",
+        "supports.moves": "covers",
         "supports.weights": "TableProblem",
         "tent_problem": "DenseGram SeparableGram TentProblem",
     },

@@ -19,12 +19,12 @@ from itertools import chain
 import numpy as np
 
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.search.supports.covers import covers
 from pmldesign_solvers.search.supports.moves import (
     FEW_ATTRIBUTES,
     all_moves,
     all_tables,
     allowed,
+    covers,
     in_order,
 )
 from pmldesign_solvers.search.supports.weights import (

@@ -21,7 +21,7 @@ from pmldesign.privacy.noise import MOST_MEASURED, Noise
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
-from pmldesign.workloads.weighting.scaled import near_one
+from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.cubes.search import rank_of, solve
 
 MOST_LOOKED_AT = 128

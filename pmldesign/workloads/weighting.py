@@ -1,7 +1,19 @@
-"""Workloads with a weight for each query, diag(c) A, by `ScaledRows`; and such weights checked."""
+"""Workloads with a weight c for each query, diag(c) A, with what structure A has.
+
+An error of p counts query i as c_i^p E |error_i|^p, and at p = inf as c_i times its standard
+deviation. Marginals and tables take one weight for each of them, products weights that are products
+themselves, unions those of their parts; whatever c is, A is not written out.
+
+Times a power of two that brings its largest entry near 1 (`near_one`) nothing is rounded.
+Strategies of least error at p = 2 are the same for 2^k A as for A, and bounds on errors are 2^k
+times those for A. Squares of entries are in range for 2^-e A.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,12 +22,54 @@ from numpy.typing import ArrayLike
 from pmldesign.arguments import doubles, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, count_text
+from pmldesign.workloads.dense import DenseWorkload
+from pmldesign.workloads.sparse import SparseWorkload
 from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.normalised import MODERATE
 from pmldesign_solvers.operators.operator import EPS, Array, Merged
 from pmldesign_solvers.operators.scaled_rows import ScaledRows
 
 if TYPE_CHECKING:
     from pmldesign_solvers.streams.chain import RunningSums
+
+
+def weighted(workload: Workload, weights: ArrayLike, *, name: str | None = None) -> Workload:
+    """The queries of a workload, each times its weight.
+
+    Args:
+        workload: A, shape (m, n).
+        weights: c > 0, shape (m,), or one number for all queries.
+        name: what messages and tables call it; by default the name of A and "(weighted)".
+
+    Returns:
+        diag(c) A, whose `unweighted` is A (or that of A).
+
+    Raises:
+        InvalidInputError: another number of weights, or one that is not positive and finite.
+    """
+    checked = checked_weights(weights, workload.shape[0])
+    if np.all(np.equal(checked, 1)):
+        return workload
+    scaled = copy(workload.times(checked))
+    scaled.name = f"{workload.name} (weighted)" if name is None else name
+    scaled.unweighted = workload.unweighted or workload
+    return scaled
+
+
+def weighted_parts(workload: Workload, weights: Sequence[float]) -> Workload:
+    """The parts of a union, the tables of marginals, or the levels of regions, times a weight each.
+
+    Args:
+        workload: a union, marginals, tables or regions; any other has one part.
+        weights: one for each part.
+    """
+    scaled = workload.times_parts([checked_weights(weight, 1) for weight in weights])
+    if scaled is None:
+        return weighted(workload, weights[0])
+    scaled.name = workload.name
+    scaled.unweighted = workload.unweighted or workload
+    return scaled
+
 
 LARGEST_WEIGHT = 1e50
 """Weights lie between its inverse and this."""
@@ -126,3 +180,20 @@ def factor_weights(workload: Workload, weights: Array) -> list[Array] | None:
     for vector in vectors[1:]:
         product = np.multiply.outer(product, vector)
     return vectors if np.allclose(product, table, rtol=8 * EPS * table.ndim, atol=0) else None
+
+
+def near_one(workload: Workload) -> tuple[Workload, int]:
+    """2^-e A and e; A itself and 0 where its entries are within 2^(-MODERATE), 2^MODERATE.
+
+    Only matrices can have other entries; all that is made from names is near 1.
+    """
+    inner = workload.inner
+    if not isinstance(inner, DenseWorkload | SparseWorkload):
+        return workload, 0
+    exponent = math.frexp(float(inner.row_sizes().max()))[1]
+    if abs(exponent) <= MODERATE:
+        return workload, 0
+    matrix = np.ldexp(inner.to_dense(), -exponent)
+    scaled = DenseWorkload(matrix, name=workload.name, copy=False)
+    scaled.label = inner.row_label
+    return scaled.beside(workload.public), exponent

@@ -1,20 +1,26 @@
-"""One look for all pictures: colours that colour-blind people tell apart, letters of one size.
+"""Pictures: one look for all, colours that colour-blind people tell apart, letters of one size.
 
 The colours are those of Okabe and Ito (2008); lines differ in their markers or dashes besides.
+Files are .png, .pdf or .svg, written whole or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from pmldesign.errors import require_extra
+from pmldesign.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,3 +71,37 @@ def one_axes(width: float, height: float) -> tuple[Figure, Axes]:
 
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
+
+
+FORMATS = (".png", ".pdf", ".svg")
+
+
+def check_plot_path(path: Path, noun: str = "picture", endings: Sequence[str] = FORMATS) -> None:
+    """Refuse a picture, or a report, that cannot be drawn or written; called before long work.
+
+    Raises:
+        FileError: another extension, or not writable.
+        InvalidInputError: matplotlib is not installed.
+    """
+    check_writable(path, f"a {noun}", *endings)
+    require_extra(f"a {noun}", "matplotlib", "plot")
+
+
+@styled
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; an existing file is replaced at the end.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    with atomic_write(path, "wb") as handle:
+        figure.savefig(handle, format=path.suffix.lower().lstrip("."), dpi=150)
+
+
+def svg_text(figure: Figure) -> str:
+    """The picture as an <svg> element."""
+    buffer = io.StringIO()
+    with one_look():
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)

@@ -1,1 +1,0 @@
-"""Designs for cube noise."""

@@ -1,1 +1,0 @@
-"""Designs for counts and tables of regions that nest."""

@@ -1,1 +1,0 @@
-"""Leakage of strategies with few different columns, closer than in general."""

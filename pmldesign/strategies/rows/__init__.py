@@ -1,1 +1,0 @@
-"""The kinds of rows of reconstructions L that are never written out."""

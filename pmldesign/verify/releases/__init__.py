@@ -1,1 +1,0 @@
-"""What a release publishes: manifests, and files of measurements."""

@@ -1,1 +1,0 @@
-"""Queries that count more than others."""
