@@ -1,6 +1,6 @@
 r"""The ledger: what releases about some people have cost, and a budget that they stay within.
 
-JSON lines: first the budget, then a line for each release. Costs are exact fractions:
+A line for the budget and one for each release (`lines`). Costs are exact fractions:
 epsilon_i of releases with Laplace noise, mu_i^2 = Delta^2 / sigma^2 of those with Gaussian noise.
 All together are (epsilon, delta)-differentially private with
 
@@ -18,8 +18,7 @@ the losses so far would not be valid (arXiv 2602.06756).
 
 The order: read; refuse; read and check the data; write the cost to the disk, after all lines that
 were read (`stores`); only then draw. A crash after that leaves the budget spent and nothing
-published. Nothing is ever paid back. A last line that was not written to its end refuses everything
-until somebody looks.
+published. Nothing is ever paid back.
 
 A ledger belongs to people, not to a path. It holds a random key, and of the data of each release
 HMAC-SHA256 of their content under that key: data that no release was about are refused, unless
@@ -31,14 +30,11 @@ from __future__ import annotations
 import datetime
 import hashlib
 import hmac
-import json
 import os
-import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -55,18 +51,19 @@ from pmldesign.release.costs.budget import (
     parse_budget,
     require_within,
 )
+from pmldesign.release.costs.lines import (
+    FORMAT,
+    LIMITS,
+    append_line,
+    damaged,
+    entry_of,
+    numbers_of,
+    read_lines,
+    total_of,
+)
 from pmldesign.release.costs.plan import Plan, parse_plan, plan_from_json
 from pmldesign.release.costs.stores import Store, is_shared, opened_store
 from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.verify.reading import once
-
-FORMAT = 2
-LIMITS = ("epsilon", "delta", "pure")
-HEADS = {1: {"ledger", "data", "unit", *LIMITS}, 2: {"ledger", "people", "key", "unit", *LIMITS}}
-"""Keys of the first line by format; a plan adds one. The first format knew the path of the data."""
-ENTRY, BESIDE = {"release", "pure", "squared_ratio"}, {"delta", "planned", "date", "data"}
-"""Keys of each line of a release, and those that may be missing."""
-FRACTION = re.compile(r"[0-9]{1,4000}(/0*[1-9][0-9]{0,3999})?")
 
 
 @dataclass(frozen=True)
@@ -131,10 +128,10 @@ class Account:
         try:
             self.budget = Budget(*(self.head[key] for key in LIMITS))
             self.plan = plan_from_json(self.head["plan"]) if "plan" in self.head else None
-            self.spent = _total(self.releases)
-            self.made = _numbers(self.releases, self.plan)
+            self.spent = total_of(self.releases)
+            self.made = numbers_of(self.releases, self.plan)
         except (KeyError, TypeError, ValueError, OverflowError, InvalidInputError):
-            raise _damaged(self._store) from None
+            raise damaged(self._store) from None
 
     @property
     def people(self) -> str:
@@ -200,10 +197,10 @@ class Account:
         beside = {} if mark is None else {"data": mark}
         beside["date"] = datetime.datetime.now(datetime.UTC).date().isoformat()
         while True:
-            entry = _entry(charge_of(noise).release, self.require(noise)) | beside
-            if _append(self._store, 1 + len(self.releases), entry):
+            entry = entry_of(charge_of(noise).release, self.require(noise)) | beside
+            if append_line(self._store, 1 + len(self.releases), entry):
                 return
-            self._load(_read(self._store))
+            self._load(read_lines(self._store))
 
 
 @contextmanager
@@ -226,13 +223,13 @@ def open_ledger(ledger: Ledger, noise: ExactNoise | Charge, data: PathName) -> I
     if path and (not path.exists() or path.stat().st_size == 0):
         _require_beginning(ledger, plan, charge)  # nothing is left of what is refused here
     with opened_store(ledger.place, ledger.people, new=True) as store:
-        entries = _read(store)
+        entries = read_lines(store)
         if not entries:
             started = _require_beginning(ledger, plan, charge)
             head = {"ledger": FORMAT, "people": ledger.people or os.path.realpath(data)}
             head |= {"key": secrets.token_hex(32), "unit": charge.unit, **vars(started)}
-            _append(store, 0, head if plan is None else {**head, "plan": plan.to_json()})
-            entries = _read(store)
+            append_line(store, 0, head if plan is None else {**head, "plan": plan.to_json()})
+            entries = read_lines(store)
         account = Account(store, entries)
         _require_same(account, ledger, budget, plan)
         yield account
@@ -282,20 +279,12 @@ def _planned(charge: Charge) -> ExactNoise:
     return charge.noise
 
 
-def _entry(release: str, cost: Cost) -> dict[str, Any]:
-    """The line of a release."""
-    more: dict[str, Any] = {} if cost.planned is None else {"planned": cost.planned}
-    more |= {"delta": str(cost.delta)} if cost.delta else {}
-    costs = {"pure": str(cost.pure), "squared_ratio": str(cost.squared_ratio)}
-    return {"release": release, **costs, **more}
-
-
 def existing(ledger: Ledger) -> Account | None:
     """A ledger that has begun; None for a new one. Raises as `read_ledger`."""
     if not is_shared(ledger.place) and not Path(ledger.place).exists():
         return None
     with opened_store(ledger.place, ledger.people, new=False) as store:
-        entries = _read(store)
+        entries = read_lines(store)
         return Account(store, entries) if entries else None
 
 
@@ -361,66 +350,3 @@ def unit_of(noise: ExactNoise) -> str:
         groups = hashlib.sha256(public.groups.astype(np.int64).tobytes()).hexdigest()
         beside = f" beside the known answers {public.name!r} (groups {groups[:16]})"
     return f"{noise.mechanism.neighbours.value} neighbours{beside} with {rows}"
-
-
-def _total(releases: list[dict[str, Any]]) -> Cost:
-    pure = sum((_fraction(entry["pure"]) for entry in releases), Fraction(0))
-    ratio = sum((_fraction(entry["squared_ratio"]) for entry in releases), Fraction(0))
-    delta = sum((_fraction(entry.get("delta", "0")) for entry in releases), Fraction(0))
-    float(pure), float(ratio), float(delta)  # OverflowError where no release can have cost so much
-    return Cost(pure, ratio, delta)
-
-
-def _fraction(text: str) -> Fraction:
-    """A cost as `spend` writes it: without a sign, so that nothing is paid back."""
-    if not FRACTION.fullmatch(text):
-        raise ValueError
-    return Fraction(text)
-
-
-def _numbers(releases: list[dict[str, Any]], plan: Plan | None) -> list[int]:
-    """Which of the planned releases were made, each once."""
-    if plan is None:
-        if any("planned" in entry for entry in releases):
-            raise ValueError
-        return []
-    numbers = [entry["planned"] for entry in releases]
-    foreseen = range(len(plan.releases))
-    if any(type(number) is not int or number not in foreseen for number in numbers):
-        raise ValueError
-    if len(set(numbers)) < len(numbers):
-        raise ValueError
-    return numbers
-
-
-def _read(store: Store) -> list[dict[str, Any]]:
-    """The lines of a ledger; each key once, and every number finite."""
-    try:
-        entries = [json.loads(line, object_pairs_hook=once) for line in store.read()]
-        if not entries:
-            return []
-        head, *releases = entries
-        keys = HEADS[head["ledger"]]
-        if not keys <= {*head} <= {*keys, "plan"}:
-            raise ValueError
-        if not all({*ENTRY} <= {*entry} <= ENTRY | BESIDE for entry in releases):
-            raise ValueError
-        texts = [head[key] for key in ("people", "data", "key", "unit") if key in head]
-        texts += [
-            entry[key] for entry in releases for key in ("release", "date", "data") if key in entry
-        ]
-        "".join(texts)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise _damaged(store) from None
-    return entries
-
-
-def _append(store: Store, place: int, entry: dict[str, Any]) -> bool:
-    return store.append(place, json.dumps(entry).encode())
-
-
-def _damaged(store: Store) -> FileError:
-    return FileError(
-        f"the ledger {store.name!r} is damaged, perhaps its last line was not written to the end; "
-        "what was spent is not known, so nothing is released"
-    )
