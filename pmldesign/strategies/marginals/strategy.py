@@ -50,12 +50,12 @@ from pmldesign.strategies.arguments import (
     require_measurements,
 )
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.marginals.counts import CountsStrategy
 from pmldesign.strategies.marginals.distances import MarginalDistances
 from pmldesign.strategies.marginals.residuals import (
     residual_contrasts,
     tables_of_residuals,
 )
+from pmldesign.strategies.structured import CountsStrategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, Public
 from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights

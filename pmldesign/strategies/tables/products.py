@@ -44,7 +44,7 @@ from pmldesign.strategies.marginals.residuals import contrasts
 from pmldesign.strategies.tables.coordinates import tau_and_coordinates
 from pmldesign.strategies.tables.sectors import SectorMap
 from pmldesign.strategies.tables.strategy import TablesStrategy
-from pmldesign.strategies.tables.weights import WeightedStrategy
+from pmldesign.strategies.tables.weighted import WeightedStrategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign_solvers.operators import mode_products

@@ -31,11 +31,10 @@ from pmldesign.strategies.arguments import (
     require_measurements,
 )
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.marginals.counts import CountsStrategy, without_mean
 from pmldesign.strategies.sensitivity import product_labels
+from pmldesign.strategies.structured import CountsStrategy, without_mean
 from pmldesign.strategies.tables.coordinates import Coordinates
-from pmldesign.strategies.tables.distances import TableDistances, without_empty_set
-from pmldesign.strategies.tables.lengths import check_sectors
+from pmldesign.strategies.tables.distances import TableDistances, check_sectors, without_empty_set
 from pmldesign.strategies.tables.sectors import SectorMap, mixing
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public

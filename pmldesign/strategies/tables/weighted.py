@@ -1,9 +1,13 @@
 r"""Strategies that measure tables, each with a weight, over a domain of any size.
 
-R stacks theta_S M_S, M_S the table by the attributes S: a cell counts once in every table, so that
-the l1 norm of every column is sum_S theta_S, which is what Laplace noise wants. (The residuals of
-`marginals` are orthogonal, which suits Gaussian noise.) With m_S cells of the table by S, N of the
-domain and P_T the projection on the residual space of T,
+R stacks theta_S D_S M_S, M_S the table by the attributes S and D_S a product of one matrix for each
+of them (`products`). R^T R is that of a strategy of independent residuals, which knows what can be
+answered, and how precisely.
+
+Tables themselves, D_S = 1: a cell counts once in every table, so that the l1 norm of every column
+is sum_S theta_S, which is what Laplace noise wants. (The residuals of `marginals` are orthogonal,
+which suits Gaussian noise.) With m_S cells of the table by S, N of the domain and P_T the
+projection on the residual space of T,
 
     R^T R = N sum_T lambda_T P_T,      lambda_T = sum of theta_S^2 / m_S over S containing T:
 
@@ -21,8 +25,11 @@ Columns that differ in the attributes D are 2 sum of theta_S apart in the l1 nor
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import cached_property
+from itertools import compress
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -32,17 +39,108 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.outward import factor_above, float_above, raised, size, unscaled
 from pmldesign.strategies.arguments import nothing_but, require_measurements
+from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.marginals.residuals import residual_contrasts
 from pmldesign.strategies.marginals.strategy import MarginalsStrategy
-from pmldesign.strategies.tables.weights import WeightedStrategy
+from pmldesign.strategies.structured import CountsStrategy, without_mean
+from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
+from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
 
 if TYPE_CHECKING:
     from pmldesign.strategies.row_kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
+
+
+class WeightedStrategy(CountsStrategy):
+    """Measures some tables, each with a weight of its own.
+
+    Args:
+        name: how tables and messages call it.
+        sizes: number of values of each attribute.
+        subsets: the attributes of each table, in any order; () is the total.
+        weights: theta_S > 0 for each of them.
+        public: the number of records, where what the measurements say about it is taken out.
+
+    Raises:
+        InvalidInputError: sizes, sets or weights that are none.
+    """
+
+    residual: MarginalsStrategy | TablesStrategy
+    """The strategy of the same Gram matrix."""
+
+    def __init__(
+        self,
+        name: str,
+        sizes: Sequence[int],
+        subsets: Iterable[Iterable[int]],
+        weights: ArrayLike,
+        *,
+        public: Public,
+    ) -> None:
+        self.name, self.public = name, public
+        self.sizes = attribute_sizes(sizes)
+        self.subsets = attribute_sets("table", subsets, len(self.sizes))
+        self.weights = positive_weights("table", weights, len(self.subsets))
+
+    @cached_property
+    def counts(self) -> MarginalsWorkload:
+        """The tables by each S."""
+        return MarginalsWorkload(self.sizes, self.subsets)
+
+    @abstractmethod
+    def rows_of_table(self, subset: tuple[int, ...], table: Array) -> Array:
+        """D_S times the table by S, of shape (m,) or (m, c)."""
+
+    def measure_tables(self, tables: Iterable[Array]) -> Array:
+        """R x, shape (r,) or (r, c), from the tables by each S, of shape (m,) or (m, c)."""
+        measured = []
+        for subset, weight, table in zip(self.subsets, self.weights, tables, strict=True):
+            kept = without_mean(table) if self.public else table
+            measured.append(weight * self.rows_of_table(subset, kept))
+        return np.concatenate(measured)
+
+    @abstractmethod
+    def _as_residual(self, measurements: Array) -> Array:
+        """What `residual` would have measured, by least squares."""
+
+    @abstractmethod
+    def _of_tables(self, subsets: Sequence[tuple[int, ...]], weights: Array) -> Self:
+        """That of some tables alone, without what they say about the number of records."""
+
+    def _beside(self, public: Public) -> Strategy:
+        if public.kind != "records":
+            return super()._beside(public)
+        wide = [any(self.sizes[i] > 1 for i in subset) for subset in self.subsets]
+        if not any(wide):
+            raise nothing_but(public, self.name)
+        return self._of_tables([*compress(self.subsets, wide)], self.weights[wide])
+
+    def estimate(self, measurements: Array) -> Array:
+        """A histogram as that of `residual`, shape (n,) or (n, c); refused if too large."""
+        return self.residual.estimate(self._as_residual(measurements))
+
+    def answer(self, workload: Workload, measurements: Array) -> Array:
+        """L y = A R^+ y, shape (m,), for measurements y of shape (r,)."""
+        self.require_answers(workload)
+        return self.residual.answer(workload, self._as_residual(measurements))
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload that R does not determine."""
+        self.residual.require_answers(workload)
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
+        return self.residual.variances(workload)
+
+    def norm_by_structure(self, workload: Workload, power: float) -> float | None:
+        """`variance_norm`, table by table."""
+        return self.residual.norm_by_structure(workload, power)
+
 
 LISTED = 16
 """With more attributes in use, their 2^d sets are not listed: all cells count as the farthest."""
@@ -51,21 +149,14 @@ Subsets = Sequence[tuple[int, ...]]
 
 
 class WeightedTablesStrategy(WeightedStrategy):
-    """Measures some tables, each with a weight of its own.
-
-    Args:
-        name: how tables and messages call it.
-        sizes: number of values of each attribute.
-        subsets: the attributes of each table, in any order; () is the total.
-        weights: theta_S > 0 for each of them.
-        public: the number of records, where what the tables say about it is taken out.
+    """Measures the tables themselves.
 
     Attributes:
         residual_precisions: lambda_T of every residual T that the tables tell.
 
     Raises:
-        InvalidInputError: sizes, sets or weights that are none, too many subsets, or a public total
-            where nothing else is measured.
+        InvalidInputError: as `WeightedStrategy`, too many subsets, or a public total where nothing
+            else is measured.
     """
 
     def __init__(
