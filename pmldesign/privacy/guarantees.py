@@ -68,9 +68,7 @@ class PureDP(_DP):
 
     Attributes:
         epsilon: privacy parameter, positive and finite.
-        neighbours: neighbouring relation, add-remove by default.
-        known: public answers that neighbours have in common (`OneRecord`).
-        published: public answers beside what it is about (`OneRecord`).
+        neighbours, known, published: the relation, as of `OneRecord`; add-remove by default.
     """
 
     epsilon: float
@@ -90,9 +88,7 @@ class ApproxDP(_DP):
     Attributes:
         epsilon: privacy parameter, positive and finite.
         delta: additive slack, in (0, 1).
-        neighbours: neighbouring relation, add-remove by default.
-        known: public answers that neighbours have in common (`OneRecord`).
-        published: public answers beside what it is about (`OneRecord`).
+        neighbours, known, published: the relation, as of `OneRecord`; add-remove by default.
     """
 
     epsilon: float

@@ -163,8 +163,10 @@ class PrivacyCurve(Drawn):
         delta = probability("delta", delta)
         if self.delta(0.0) <= delta:
             return 0.0
-        if math.isinf(max(self.ratios)):
-            return math.inf
+        return math.inf if math.isinf(max(self.ratios)) else self._positive_epsilon(delta)
+
+    def _positive_epsilon(self, delta: float) -> float:
+        """The same where it is neither 0 nor infinite."""
         if not self.gaussian:
             exact = self.ratio + 2 * math.log1p(-delta)
             return min(self.ratio, exact + 1e-14 * (1 + self.ratio))

@@ -90,9 +90,7 @@ class ZCDP(_Currency):
 
     Attributes:
         rho: positive and finite.
-        neighbours: neighbouring relation, add-remove by default.
-        known: public answers that neighbours have in common (`OneRecord`).
-        published: public answers beside what it is about (`OneRecord`).
+        neighbours, known, published: the relation, as of `OneRecord`; add-remove by default.
     """
 
     rho: float
@@ -118,9 +116,7 @@ class GaussianDP(_Currency):
 
     Attributes:
         mu: positive and finite.
-        neighbours: neighbouring relation, add-remove by default.
-        known: public answers that neighbours have in common (`OneRecord`).
-        published: public answers beside what it is about (`OneRecord`).
+        neighbours, known, published: the relation, as of `OneRecord`; add-remove by default.
     """
 
     mu: float
@@ -147,9 +143,7 @@ class RenyiDP(_Currency):
     Attributes:
         order: above 1 and finite.
         epsilon: positive and finite.
-        neighbours: neighbouring relation, add-remove by default.
-        known: public answers that neighbours have in common (`OneRecord`).
-        published: public answers beside what it is about (`OneRecord`).
+        neighbours, known, published: the relation, as of `OneRecord`; add-remove by default.
     """
 
     order: float

@@ -29,7 +29,6 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from pmldesign.arguments import probability
 from pmldesign.privacy.currencies.curves import UP, PrivacyCurve, checked_order
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import quotient_above
@@ -71,17 +70,7 @@ class PureCurve(PrivacyCurve):
         fallen = -np.expm1(np.minimum(0.0, values - self.ratio))
         return np.asarray(fallen / (1 + math.exp(-self.ratio)) * UP)
 
-    def epsilon(self, delta: float) -> float:
-        """Smallest epsilon, at least 0, at a delta in (0, 1).
-
-        Raises:
-            InvalidInputError: delta out of range.
-        """
-        delta = probability("delta", delta)
-        if self.delta(0.0) <= delta:
-            return 0.0
-        if math.isinf(self.ratio):
-            return math.inf
+    def _positive_epsilon(self, delta: float) -> float:
         exact = self.ratio + math.log1p(-delta * (1 + math.exp(-self.ratio)))
         return min(self.ratio, exact + 1e-14 * (1 + self.ratio))
 
