@@ -18,17 +18,17 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import load_workload
 from pmldesign.files.atomic import check_writable
 from pmldesign.files.strategies import read_guarantee, read_question, read_strategy
-from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
+from pmldesign.streams.beside_total import on_line_of
 from pmldesign.streams.durable.journal import Journal
 from pmldesign.streams.durable.lines import Lines
 from pmldesign.streams.durable.log import Log
-from pmldesign.streams.endless.stream import Endless, endless_stream, require_gaussian
-from pmldesign.streams.on_line import Designed
-from pmldesign.streams.recurrences import lower_triangular
+from pmldesign.streams.endless.stream import Endless, endless_stream
+from pmldesign.streams.on_line import unit_scale
 from pmldesign.streams.series import one_series, series_of
 from pmldesign.streams.stream import Stream
 from pmldesign.workloads import Workload
@@ -62,7 +62,7 @@ class Asked:
     promise: PromiseOptions = group(
         epsilon={"help": "Privacy parameter; by default the guarantee is that of FILE."},
         delta={"help": "Slack of the guarantee."},
-        **dict.fromkeys(("alpha", "alphas", "failure", "neighbours", "noise")),
+        **dict.fromkeys(("alpha", "alphas", "failure", "noise")),
     )
     state: Path | None = option(
         "Go on from this file if it exists, and keep it up to date. It holds raw data.",
@@ -149,14 +149,20 @@ def _designed(asked: Asked, names: int) -> Stream:
             " `pmldesign release`"
         )
     guarantee = _guarantee(asked.file, asked.promise.build())
-    scale = calibrate([[1.0]], guarantee, noise="gaussian").scale
+    scale = unit_scale(guarantee)
     workload, series = _question(asked.file, measured, asked.workload), 1
     if workload is not None:
         workload, series = series_of(workload)
     one = one_series(measured, measured.cells if workload is None else workload.shape[1])
-    strategy = lower_triangular(with_participation(one, schema))
-    on_line = Designed(strategy, workload)
-    return Stream(on_line, scale, None, names if series == 1 < names else series)
+    strategy = on_line_of(with_participation(one, schema), workload, guarantee.neighbours)
+    stream = Stream(strategy, scale, None, names if series == 1 < names else series)
+    if guarantee.neighbours is Neighbours.REPLACE:
+        click.echo(f"note: {guarantee.describe(one.cells)}", err=True)
+        click.echo(
+            f"note: {one.cells - 1} steps are answered; the sum of all {one.cells} is public",
+            err=True,
+        )
+    return stream
 
 
 def _guarantee(file: Path, given: Guarantee | None) -> Guarantee:
@@ -167,7 +173,6 @@ def _guarantee(file: Path, given: Guarantee | None) -> Guarantee:
         said = "has no guarantee" if held is None else f"was made for {held!r}, not for {given!r}"
         remedy = "add for example --epsilon 1 --delta 1e-6" if held is None else "leave these out"
         raise InvalidInputError(f"{file.name} {said}; {remedy}")
-    require_gaussian(guarantee)
     return guarantee
 
 

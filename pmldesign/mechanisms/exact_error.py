@@ -222,17 +222,17 @@ class Mechanism(Drawn, Displayed):
                 and floating-point noise, not for publication, where it is not.
 
         Raises:
-            InvalidInputError: no Gaussian noise, replace neighbours, other queries, or a strategy
-                of rank below n.
+            InvalidInputError: no Gaussian noise, a guarantee on priors, other queries, or a
+                strategy of rank below n.
         """
         from pmldesign.streams import Stream
-        from pmldesign.streams.on_line import Designed
-        from pmldesign.streams.recurrences import lower_triangular
+        from pmldesign.streams.beside_total import on_line_of
         from pmldesign.streams.series import one_series, series_of
 
-        workload, series = series_of(self.workload)
-        strategy = lower_triangular(one_series(self.strategy, workload.shape[1]))
-        return Stream(Designed(strategy, workload), self._unit(), noise, series)
+        self._require_stream(self.workload.public.kind in ("nothing", "records"))
+        workload, series = series_of(self.workload.whole)
+        strategy = one_series(self.strategy, workload.shape[1])
+        return Stream(on_line_of(strategy, workload, self.neighbours), self._unit, noise, series)
 
     def vector_stream(self, width: int, *, seed: int | None = None) -> VectorStream:
         """The mechanism on line for vectors of `width` numbers, in floating point.
@@ -247,8 +247,9 @@ class Mechanism(Drawn, Displayed):
         from pmldesign.streams import VectorStream
         from pmldesign.streams.recurrences import lower_triangular
 
+        self._require_stream(self.neighbours is Neighbours.ADD_REMOVE)
         strategy = lower_triangular(self.strategy)
-        return VectorStream(strategy, self._unit(), width, seed=seed, workload=self.workload)
+        return VectorStream(strategy, self._unit, width, seed=seed, workload=self.workload)
 
     def training_noise(
         self,
@@ -274,16 +275,23 @@ class Mechanism(Drawn, Displayed):
         from pmldesign.streams import CorrelatedNoise
         from pmldesign.streams.recurrences import lower_triangular
 
+        self._require_stream(self.neighbours is Neighbours.ADD_REMOVE)
         strategy = lower_triangular(self.strategy)
-        scale = self._unit() * strategy.sensitivity * positive("clip", clip)
+        scale = self._unit * strategy.sensitivity * positive("clip", clip)
         return CorrelatedNoise(strategy, scale, width, dtype=dtype, generator=generator)
 
+    def _require_stream(self, neighbours: bool) -> None:
+        """Refuse what no stream has."""
+        on_priors = self.guarantee is not None and self.guarantee.pml
+        if self.noise is not Noise.GAUSSIAN or on_priors or not neighbours:
+            raise InvalidInputError(
+                "a stream needs Gaussian noise and add-remove neighbours, of numbers also replace"
+                " ones beside the number of records alone; give noise='gaussian'"
+            )
+
+    @property
     def _unit(self) -> float:
         """Scale of the noise of a stream at sensitivity 1."""
-        if self.noise is not Noise.GAUSSIAN or self.neighbours is Neighbours.REPLACE:
-            raise InvalidInputError(
-                "a stream needs Gaussian noise and add-remove neighbours; give noise='gaussian'"
-            )
         return self.scale / self.sensitivity * (1.0 + 4e-16)
 
     def release(self, data: Any, *, schema: Any = None, **options: Any) -> pmldesign.Release:

@@ -191,6 +191,11 @@ class Strategy(Drawn, Displayed):
             f" for them; {self.name!r} is not"
         )
 
+    @property
+    def uncentred(self) -> Strategy:
+        """R, where this is R P by its structure."""
+        return self
+
     @cached_property
     def gram(self) -> Array:
         """G = R^T R, shape (n, n)."""

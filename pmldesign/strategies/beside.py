@@ -59,6 +59,11 @@ class BesideStrategy(Strategy):
         rows = whole.shape[0] if isinstance(self._kept, slice) else int(self._kept.sum())
         self.shape = rows, whole.cells
 
+    @property
+    def uncentred(self) -> Strategy:
+        """R."""
+        return self.whole
+
     @cached_property
     def matrix(self) -> Array:
         """R P, shape (r, n), without rows that the total answers; refused if too large."""

@@ -5,6 +5,7 @@ whole     C x in whole numbers; digits cuts them so that many steps are made at 
 decoding  C^-1 y in floating point; rows has what both share
 sums      the answers A C^-1 y
 on_line   what goes on line: C, its distances, what it answers
+beside_total  likewise where the total is public, under replace
 series    several series that are measured alike
 noise     where the noise comes from
 stream    all together, with standard deviations
@@ -26,6 +27,7 @@ from pmldesign_solvers import face
 __getattr__ = face(
     __name__,
     {
+        "beside_total": "BesideTotal on_line_of",
         "digits": "COEFFICIENT_BITS INPUT_BITS KEPT_BITS",
         "durable.journal": "Corrections Journal",
         "durable.lines": "Given Lines",
@@ -37,6 +39,6 @@ __getattr__ = face(
         "endless.stream": "Endless endless_stream",
         "on_line": "Designed OnLine",
         "recurrences": "lower_triangular",
-        "sums": "Sums require_resumable",
+        "sums": "Sums question_of require_resumable",
     },
 )

@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.calibration import calibrate
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.schema import AnyParticipation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.streams.recurrences import Recurrence, States, Window, recurrence_of
-from pmldesign.streams.sums import Sums
+from pmldesign.streams.sums import Sums, question_of
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
 
@@ -53,12 +56,14 @@ class OnLine(ABC):
         recurrence: its rows.
         sensitivity: l2 distance of C x for neighbours x, C as it is meant; 1 or less.
         participation: of a person; None for one step.
+        single: whether it is for one series alone.
     """
 
     name: str
     recurrence: Recurrence
     sensitivity: float
     participation: AnyParticipation | None = None
+    single: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -87,7 +92,7 @@ class Designed(OnLine):
 
     Args:
         strategy: C, with the participation of a person.
-        workload: running sums or windows (`Sums`); None for those that the strategy is made for.
+        workload: running sums or windows (`sums.Question`); None for those that it is made for.
 
     Raises:
         InvalidInputError: C is not lower triangular with a positive diagonal, or no state of fixed
@@ -123,4 +128,21 @@ class Designed(OnLine):
 
     def response(self, scale: float, least: float, total: Any) -> Sums:  # noqa: ARG002
         """The running sums or windows."""
-        return Sums(self.strategy, self.workload, scale, total)
+        return Sums(question_of(self.strategy, self.workload), scale, total)
+
+
+def unit_scale(guarantee: Guarantee) -> float:
+    """Standard deviation of the noise that a guarantee asks for at sensitivity 1.
+
+    Raises:
+        InvalidInputError: a guarantee that Gaussian noise does not meet, on priors, or beside more
+            than the number of records.
+    """
+    others = guarantee.pml or guarantee.public_answers
+    if others or not guarantee.admits(Noise.GAUSSIAN):
+        raise InvalidInputError(
+            f"a stream has Gaussian noise and add-remove or replace neighbours, not {guarantee!r};"
+            " take for example --epsilon 1 --delta 1e-6, of `pmldesign optimize` where FILE says"
+            " otherwise"
+        )
+    return calibrate([[1.0, 0.0]], guarantee, noise="gaussian").scale

@@ -80,6 +80,11 @@ class Stream(Owned):
         super().__init__()
         if not 0 < scale < math.inf:
             raise InvalidInputError(f"scale must be positive and finite, got {scale}")
+        if strategy.single and series > 1:
+            raise InvalidInputError(
+                f"beside a public total a stream has one series, got {series}: a record that moves"
+                " from one to another changes both of their totals"
+            )
         self.strategy, self.series = strategy, series
         self.encoder = Encoder(strategy, series)
         self.scale = scale * self.encoder.sensitivity

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +19,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads.base import Workload
+from pmldesign_solvers.intervals.dual import open_sums
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.streams.chain import RunningSums
 
@@ -27,45 +29,76 @@ COMPARED, AGREEMENT = 16, 1e-9
 """Parts of the steps by which saved states are compared, and how closely: machines round."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What a stream answers.
+
+    Attributes:
+        strategy: C, with the participation of a person.
+        sums: the running sums A, or those of which windows are differences.
+        starts: the first step of each window; None for running sums.
+        variances: of the answers per unit variance of the noise, shape (n,).
+    """
+
+    strategy: Strategy
+    sums: RunningSums
+    starts: Indices | None
+    variances: Array
+
+    def open(self) -> Question:
+        """Without the last step, whose sum is public."""
+        starts = None if self.starts is None else self.starts[:-1]
+        return Question(self.strategy, open_sums(self.sums), starts, self.variances[:-1])
+
+
+def question_of(strategy: Strategy, workload: Workload | None) -> Question:
+    """What is asked of a strategy.
+
+    Args:
+        strategy: C, with the participation of a person.
+        workload: A, running sums or windows, beside what is public; None for the running sums that
+            C is made for.
+
+    Raises:
+        InvalidInputError: other queries, or more or fewer steps than the strategy has.
+    """
+    whole, starts = with_participation(strategy, None), None
+    sums, variances = whole.own_sums or (None, None)
+    if workload is not None:
+        sums, starts = workload.whole.running_sums, window_starts(workload.whole)
+    if starts is not None:
+        n = starts.size
+        sums = RunningSums(np.ones(n - 1), np.ones(n), np.ones(n))
+    if sums is None or sums.cells != strategy.cells:
+        asked = "no workload" if workload is None else repr(workload.name)
+        raise InvalidInputError(
+            f"a stream answers running sums or windows over {strategy.cells} steps, such as"
+            f" prefix:{strategy.cells}, decay:{strategy.cells},0.99 or"
+            f" window:{strategy.cells},7; got {asked}"
+        )
+    if workload is not None:
+        variances = whole.beside(workload.public).variances(workload)
+    assert variances is not None
+    return Question(strategy, sums, starts, variances)
+
+
 class Sums:
     """The running sums that a stream answers, with the standard deviations of A C^-1 z.
 
     Args:
-        strategy: C, with the participation of a person.
-        workload: A, running sums or windows; None for the running sums that C is made for.
+        asked: C and A.
         scale: standard deviation of each entry of z.
         total: the sum before the first step, 0 or zeros of shape (d,).
 
     Attributes:
         total: the sum; for windows the last ones, along a first axis.
-
-    Raises:
-        InvalidInputError: other queries, or more or fewer steps than the strategy has.
     """
 
-    def __init__(
-        self, strategy: Strategy, workload: Workload | None, scale: float, total: Any = 0.0
-    ) -> None:
-        self._strategy, whole = strategy, with_participation(strategy, None)
-        sums, variances = whole.own_sums or (None, None)
-        self._starts = None
-        if workload is not None:
-            sums, self._starts = workload.running_sums, window_starts(workload)
+    def __init__(self, asked: Question, scale: float, total: Any = 0.0) -> None:
+        self._strategy, sums, self._starts = asked.strategy, asked.sums, asked.starts
         if self._starts is not None:
-            n = self._starts.size
-            sums = RunningSums(np.ones(n - 1), np.ones(n), np.ones(n))
-            self._longest = int((np.arange(n) + 1 - self._starts).max())
-        if sums is None or sums.cells != strategy.cells:
-            asked = "no workload" if workload is None else repr(workload.name)
-            raise InvalidInputError(
-                f"a stream answers running sums or windows over {strategy.cells} steps, such as"
-                f" prefix:{strategy.cells}, decay:{strategy.cells},0.99 or"
-                f" window:{strategy.cells},7; got {asked}"
-            )
-        if workload is not None:
-            variances = whole.variances(workload)
-        assert variances is not None
-        self._deviations = scale * np.sqrt(variances)
+            self._longest = int((np.arange(sums.cells) + 1 - self._starts).max())
+        self._deviations = scale * np.sqrt(asked.variances)
         self._kept = np.concatenate([[0.0], sums.rates])
         self._query, self._step = np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)
         self._shape = np.shape(total)
@@ -78,7 +111,7 @@ class Sums:
     @cached_property
     def identity(self) -> list[float]:
         """What a saved state belongs to: the steps, what they measure, answer, and how noisily."""
-        measured = self._strategy.measure(1.0 / _ramp(self._kept.size))
+        measured = self._strategy.measure(1.0 / _ramp(self._strategy.cells))[: self._kept.size]
         sizes = [self._kept.size, math.prod(self._shape)]
         numbers = [self._kept, self._step, self._query, self._deviations, measured]
         windows = [] if self._starts is None else [self._starts.astype(np.float64)]

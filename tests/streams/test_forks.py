@@ -25,6 +25,7 @@ from pmldesign.streams import (
     Sums,
     VectorStream,
     endless_stream,
+    question_of,
     require_resumable,
 )
 from pmldesign.workloads import RunningWorkload, as_workload
@@ -335,7 +336,7 @@ def test_a_state_knows_every_entry_of_its_strategy_and_queries():
     swapped[2, 0] = 0.1
     sums = np.tril(np.ones((3, 3)))
     first, other = (
-        Sums(Strategy("C", np.linalg.solve(L, sums)), as_workload("prefix:3"), 1.0)
+        Sums(question_of(Strategy("C", np.linalg.solve(L, sums)), as_workload("prefix:3")), 1.0)
         for L in (answers, swapped)
     )
     with pytest.raises(InvalidInputError, match="another strategy, workload or guarantee"):
@@ -343,7 +344,8 @@ def test_a_state_knows_every_entry_of_its_strategy_and_queries():
     weights = np.ones((2, 100))
     weights[1, 7] = 2.0
     first, other = (
-        Sums(Strategy("I", np.eye(100)), RunningWorkload(np.ones(99), u), 1.0) for u in weights
+        Sums(question_of(Strategy("I", np.eye(100)), RunningWorkload(np.ones(99), u)), 1.0)
+        for u in weights
     )
     state = {"identity": first.identity, "time": 1}
     assert require_resumable(state, first.identity, 0, seeded=False) == 1

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.noise import Noise
 from pmldesign.streams.endless.steps import EndlessSums, Exponentials
 from pmldesign.streams.endless.strategy import endless
 from pmldesign.streams.noise import GridNoise
-from pmldesign.streams.on_line import OnLine
+from pmldesign.streams.on_line import OnLine, unit_scale
 from pmldesign.streams.stream import Stream
 
 
@@ -48,15 +46,9 @@ def endless_stream(
     Raises:
         InvalidInputError: a guarantee that Gaussian noise does not meet, or replace neighbours.
     """
-    require_gaussian(guarantee)
-    scale = calibrate([[1.0]], guarantee, noise="gaussian").scale
-    return Stream(Endless(), scale, noise, series)
-
-
-def require_gaussian(guarantee: Guarantee) -> None:
-    """Refuse a guarantee that Gaussian noise does not meet, and replace neighbours."""
-    if guarantee.neighbours is Neighbours.REPLACE or not guarantee.admits(Noise.GAUSSIAN):
+    if guarantee.neighbours is Neighbours.REPLACE:
         raise InvalidInputError(
-            f"a stream has Gaussian noise and add-remove neighbours, not {guarantee!r}; take for"
-            " example --epsilon 1 --delta 1e-6, of `pmldesign optimize` where FILE says otherwise"
+            f"a stream without an end has add-remove neighbours, not {guarantee!r}: no total is"
+            " public that nobody knows"
         )
+    return Stream(Endless(), unit_scale(guarantee), noise, series)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.streams.owned import Owned
-from pmldesign.streams.sums import Sums, require_same
+from pmldesign.streams.sums import Sums, question_of, require_same
 from pmldesign.streams.training.correlated import CorrelatedNoise
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
@@ -55,7 +55,7 @@ class VectorStream(Owned):
         self.strategy, self.scale = strategy, scale * strategy.sensitivity
         self._noise = CorrelatedNoise(strategy, self.scale, width, dtype=np.float64, generator=seed)
         self.width = self._noise.width
-        self._sums = Sums(strategy, workload, self.scale, np.zeros(self.width))
+        self._sums = Sums(question_of(strategy, workload), self.scale, np.zeros(self.width))
 
     @property
     def time(self) -> int:

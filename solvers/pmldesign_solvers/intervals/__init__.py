@@ -2,6 +2,7 @@
 
 dual        lower bounds from product weights of intervals, certified
 beside      what a stream is worth beside the total, certified
+on_line     a stream's factor beside the total, on line
 shape       weights of queries that suit it, from few steps
 solve       both bounds, and the strategy
 """
