@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pmldesign.cli.documents.comparison import document_of
 from pmldesign.cli.options.fields import argument, as_command, group, numbers, option
-from pmldesign.cli.options.promises import LISTS, PromiseOptions
+from pmldesign.cli.options.promises import LISTS, PromiseOptions, own_grid
 from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, search_time
 from pmldesign.cli.options.results import Outputs, drawing
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
@@ -50,6 +50,7 @@ class Asked:
     search_time: float | None = search_time("For the searches of each design, as for optimize.")
     jobs: int = option("Processes (the jobs extra).", default=1)
     question: QuestionOptions = group()
+    own_grid: bool | None = own_grid("where it gains 5 % or more")
     outputs: Outputs = group(plot=drawing("the errors"))
 
 
@@ -85,6 +86,7 @@ def command(asked: Asked) -> None:
             callback=callback,
             announce=callback,
             known=public,
+            own_grid=asked.own_grid,
             **question.design_options(asked.limits, promise),
         )
     asked.outputs.deliver(document_of(shown, question.takes_part))

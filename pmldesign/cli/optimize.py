@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pmldesign.cli.options.fields import argument, as_command, given, group, option
-from pmldesign.cli.options.promises import PromiseOptions, at_alpha, require_alpha_fits
+from pmldesign.cli.options.promises import (
+    PromiseOptions,
+    at_alpha,
+    own_grid,
+    require_alpha_fits,
+)
 from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, search_time
 from pmldesign.cli.options.results import Outputs, drawing, strategy_output
 from pmldesign.cli.terminal.completion import WorkloadName
@@ -74,6 +79,7 @@ class Asked:
     outputs: Outputs = group(plot=drawing("delta against epsilon"))
     question: QuestionOptions = group()
     at_alpha: float | None = at_alpha()
+    own_grid: bool | None = own_grid("where it gains 5 % or more")
 
 
 @as_command("optimize", Asked)
@@ -111,6 +117,7 @@ def command(asked: Asked) -> None:
             search_time=asked.search_time,
             seed=asked.seed,
             callback=callback,
+            own_grid=asked.own_grid,
             **options,
         )
         participation = participation_of(best.norm_design.strategy)
@@ -128,6 +135,7 @@ def command(asked: Asked) -> None:
             **problem,
             neighbours=relation,
             participation=participation,
+            own_grid=asked.own_grid,
             announce=callback,
             deadline=deadline,
         )

@@ -10,7 +10,7 @@ import click
 
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.ledgers import LedgerOptions
-from pmldesign.cli.options.promises import PromiseOptions
+from pmldesign.cli.options.promises import PromiseOptions, own_grid
 from pmldesign.cli.options.questions import QuestionOptions, search_time, warn_of_known
 from pmldesign.cli.options.results import AnswerOptions, Outputs, ends
 from pmldesign.cli.terminal.completion import WorkloadName
@@ -18,7 +18,7 @@ from pmldesign.cli.terminal.process import complain, interrupted
 from pmldesign.cli.terminal.show import note, progress
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.factorization import with_known
-from pmldesign.mechanisms import Mechanism, mechanism, require_feasible
+from pmldesign.mechanisms import Mechanism, mechanism, on_own_grid, require_feasible
 from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
@@ -45,9 +45,7 @@ class Asked:
     share: float | None = option(
         "In place of a guarantee: a part of what the ledger has left, in (0, 1]."
     )
-    own_grid: bool = option(
-        "Draw Laplace noise on the whole numbers that are measured: less, and epsilon alone holds."
-    )
+    own_grid: bool | None = own_grid("as the strategy was designed")
     measurements: Path | None = option(
         "Write what was measured too, for `pmldesign ask`: .npz, publishable.",
         check=ends("a file of measurements", ".npz"),
@@ -73,7 +71,7 @@ def command(asked: Asked) -> None:
     """
     from pmldesign.cli.documents.releases import document_of
     from pmldesign.files import read_guarantee, read_strategy
-    from pmldesign.files.strategies import read_noise
+    from pmldesign.files.strategies import read_noise, read_own_grid
     from pmldesign.release.databases.counted import people_of
     from pmldesign.release.people.schema import read_schema
     from pmldesign.release.prepared import prepare
@@ -101,14 +99,20 @@ def command(asked: Asked) -> None:
     assert beside is not None
     if form is not None:
         form.require_release(beside.neighbours)
+    grid = _own_grid(asked, ledger, form)
+    there = grid is None and strategy is not None and read_own_grid(strategy)
     if noise == "auto" and isinstance(beside, CurrencyGuarantee):
         noise = "gaussian"
-    if noise == "auto" and strategy is not None and read_noise(strategy) == "cube":
-        noise = "cube"
-    participation = asked.question.takes_part
-    chosen = _mechanism(queries, measured, beside, noise, asked.search_time, participation)
+    if noise == "auto" and strategy is not None and (there or read_noise(strategy) == "cube"):
+        noise = read_noise(strategy)
+    told = {"guarantee": beside, "noise": noise, "participation": asked.question.takes_part}
+    require_feasible(beside, queries.shape[1], noise=noise, p=2.0)
+    if measured is None:
+        chosen = _designed(queries, asked.search_time, own_grid=grid, **told)
+    else:
+        chosen = on_own_grid(mechanism(measured, queries, **told), 2.0, there)
     prepared = prepare(
-        replace(chosen, own_grid=asked.own_grid),
+        replace(chosen, own_grid=True) if grid else chosen,
         schema=form,
         **asked.answers.told,
     )
@@ -141,6 +145,22 @@ def _ledger_and_promise(asked: Asked) -> tuple[Any, Guarantee | None]:
             " --ledger, and leave --epsilon and others out"
         )
     return ledger, share_of(ledger, asked.share, promise.noise, promise.neighbours)
+
+
+def _own_grid(asked: Asked, ledger: Any, schema: Any) -> bool | None:
+    """Whether noise is on the grid of whole measurements; None for as a design has it.
+
+    No plan has such noise, and numbers that are spread over cells have a finer grid.
+    """
+    from pmldesign.release.costs.ledger import existing
+
+    if asked.own_grid is not None:
+        return asked.own_grid
+    if schema is not None and schema.denominator > 1:
+        return False
+    account = None if ledger is None else existing(ledger)
+    planned = ledger is not None and ledger.plan is not None
+    return False if planned or (account is not None and account.plan is not None) else None
 
 
 def _data(asked: Asked) -> Path | str:
@@ -190,31 +210,12 @@ def _public(question: QuestionOptions, strategy: Strategy | None, neighbours: st
     return question.public(neighbours)
 
 
-def _mechanism(
-    queries: Workload,
-    strategy: Strategy | None,
-    guarantee: Guarantee,
-    noise: Any,
-    seconds: float,
-    participation: Any,
-) -> Mechanism:
-    """The strategy of the file, or the best one, with its noise."""
-    require_feasible(guarantee, queries.shape[1], noise=noise, p=2.0)
-    if strategy is not None:
-        return mechanism(
-            strategy, queries, guarantee=guarantee, noise=noise, participation=participation
-        )
+def _designed(queries: Workload, seconds: float, **options: Any) -> Mechanism:
+    """The best strategy with its noise."""
     from pmldesign.designs.best_noise import optimize
 
     with progress() as callback:
-        best = optimize(
-            queries,
-            guarantee=guarantee,
-            noise=noise,
-            search_time=seconds,
-            participation=participation,
-            callback=callback,
-        )
+        best = optimize(queries, search_time=seconds, callback=callback, **options)
     if interrupted():  # a design may end early, but not in a release that nobody wants any more
         raise KeyboardInterrupt
     return best

@@ -3,9 +3,9 @@
 Two lower bounds on the error come with a certified norm (docs/bounds.md): for every mechanism that
 meets the guarantee, the least variance or, at 2 < p < inf, the least moment, which no other bound
 known here exceeds; and for the class of the row, Gaussian noise of any covariance or Laplace noise
-on any strategy. Without a
-guarantee the scale is the sensitivity, and the errors of these classes are at least
-c_p gamma_(p)(A) and sqrt(2) c_p gamma_(p)(A).
+on any strategy; discrete noise on whole measurements is in neither. Without a guarantee the scale
+is the sensitivity, and the errors of these classes are at least c_p gamma_(p)(A) and
+sqrt(2) c_p gamma_(p)(A).
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from pmldesign.bounds.bound import BoundProblem
 from pmldesign.bounds.lower import gaussian_class, laplace_class, least_moment, least_variance
 from pmldesign.designs.rivals import CLOSE
 from pmldesign.mechanisms import Mechanism
+from pmldesign.mechanisms.exact_error import OWN_GRID
 from pmldesign.privacy.alpha.fallback import Fallback
 from pmldesign.privacy.currencies.curves import PrivacyCurve
-from pmldesign.privacy.currencies.pure import curve_of
+from pmldesign.privacy.currencies.pure import curve_of, pure_curve
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
 from pmldesign.workloads import Workload
@@ -46,7 +47,8 @@ class Row:
     Attributes:
         strategy: its name.
         p: of the l_p^p error.
-        noise: "gaussian", "laplace" or "cube"; "own" for a mechanism that is not ours.
+        noise: "gaussian", "laplace" or "cube"; "laplace own-grid" where it is discrete on the whole
+            numbers that are measured; "own" for a mechanism that is not ours.
         sensitivity: largest distance between the measurements of neighbours, l2 for Gaussian,
             l1 for Laplace and l_inf for cube noise.
         scale: of the noise on every measurement.
@@ -90,7 +92,9 @@ class Row:
         """What its noise satisfies in every currency; None without a guarantee, or of own noise."""
         if self.guarantee is None or self.noise == OWN:
             return None
-        return curve_of(Noise(self.noise), self.sensitivity, self.scale)
+        kind = Noise(self.noise.removesuffix(OWN_GRID))
+        curve = curve_of(kind, self.sensitivity, self.scale)
+        return pure_curve(curve.ratio) if self.noise.endswith(OWN_GRID) else curve
 
     @property
     def over_lower_bound(self) -> float | None:
@@ -142,7 +146,7 @@ def as_row(name: str, p: float, mechanism: Mechanism) -> Row:
     return Row(
         strategy=name,
         p=p,
-        noise=mechanism.noise.value,
+        noise=mechanism.noise_name,
         sensitivity=mechanism.sensitivity,
         scale=mechanism.scale,
         error=mechanism.error(p),

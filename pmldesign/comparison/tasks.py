@@ -31,6 +31,7 @@ from pmldesign.mechanisms import (
     NoiseChoice,
     admissible,
     calibrated,
+    on_own_grid,
     require_feasible,
     smallest_error,
 )
@@ -81,6 +82,7 @@ class Task:
     def rows(self, name: str, factorization: Factorization, values: Sequence[float]) -> Rows:
         """One strategy at these p, under every guarantee of one relation."""
         rows: Rows = {}
+        own_grid = self.options.own_grid
         for index in self.relations()[factorization.neighbours]:
             guarantee = self.guarantees[index]
             drawn = factorization.strategy.sampling is not None
@@ -90,7 +92,8 @@ class Task:
                 for kind in dict.fromkeys(itertools.chain(*kinds.values()))
             }
             for p in values:
-                best = smallest_error([candidates[kind] for kind in kinds[p]], p)
+                noisy = [on_own_grid(candidates[kind], p, own_grid) for kind in kinds[p]]
+                best = smallest_error(noisy, p)
                 rows[index, p] = as_row(name, p, best)
         return rows
 

@@ -34,6 +34,7 @@ from pmldesign.mechanisms import (
     NoiseChoice,
     admissible,
     mechanism,
+    on_own_grid,
     require_feasible,
 )
 from pmldesign.privacy.calibration import require_amplified
@@ -171,8 +172,7 @@ def improve(
     """
     p, starts = factorization.p, _starts(factorization, options)
     seconds = _time_for_searches(factorization, options, search_time)
-    coarse = factorization.strategy.by_diameter
-    if coarse:
+    if coarse := factorization.strategy.by_diameter:
         noise = best_of(admissible(guarantee, noise, p)).value
     kinds = allowed = admissible(guarantee, noise, p)
     repeated = isinstance(participation_of(factorization.strategy), Participation)
@@ -217,17 +217,18 @@ def improve(
             kinds = (Noise.GAUSSIAN,)
     if streaming:
         factorization = replace(factorization, strategy=factorization.strategy.streaming())
-    better = polished or searched
-    if noise == "auto" and Noise.GAUSSIAN in kinds and (better or Noise.LAPLACE not in kinds):
+    sure = polished or searched or Noise.LAPLACE not in kinds
+    if noise == "auto" and Noise.GAUSSIAN in kinds and sure:
         noise = "gaussian"
     first = None if polished is None else polished.before
     first = first or _least_norm(factorization, guarantee, noise)
     gained = polished if polished is not None and polished.improved else None
-    others = [search.mechanism for search in (gained, searched) if search is not None]
-    if cube is not None and noise != "cube" and not _is_better(cube, [first, *others], p):
+    tried = [first, *(search.mechanism for search in (gained, searched) if search is not None)]
+    found = [on_own_grid(noisy, p, options.own_grid) for noisy in tried]
+    if cube is not None and noise != "cube" and not _is_better(cube, found, p):
         cube = None
-    found = [*others, cube.mechanism] if cube is not None else others
-    designs = Optimized(factorization, polished, searched, guarantee, (first, *found), cube)
+    mechanisms = (*found, cube.mechanism) if cube is not None else tuple(found)
+    designs = Optimized(factorization, polished, searched, guarantee, mechanisms, cube)
     return with_rivals(designs, options, allowed, names=rivals, streaming=streaming)
 
 

@@ -57,6 +57,9 @@ class DesignOptions:
         start: a strategy, an earlier design or a matrix that the searches for Laplace and cube
             noise begin from besides others; the one for Laplace noise ends no worse. The design of
             least norm is the same from any.
+        own_grid: whether Laplace noise is on the grid of whole measurements, of which epsilon alone
+            holds: True wherever that is less noise, False nowhere (plans need it), None where
+            standard deviations are less by 5 % or more.
         callback: called with every `Step` of the "scaling" method and of the searches. Ctrl-C
             while they run keeps the best strategy so far, with its true gap.
 
@@ -73,6 +76,7 @@ class DesignOptions:
     buffers: int | None = None
     participation: AnyParticipation | str | None = None
     start: Any = None
+    own_grid: bool | None = None
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
@@ -93,6 +97,8 @@ class DesignOptions:
                 raise InvalidInputError(
                     f"buffers must be from 2 to {MOST_BUFFERS}, got {self.buffers}"
                 )
+        if self.own_grid is not None:
+            instance("own_grid", self.own_grid, bool, "True, False or None")
         if self.start is not None:
             object.__setattr__(self, "start", _start(self.start))
         object.__setattr__(self, "neighbours", Neighbours(self.neighbours))

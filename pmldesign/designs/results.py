@@ -245,7 +245,7 @@ class Optimized(Drawn, Displayed):
         p = self.norm_design.p
         title = f"Designs for {self.norm_design.workload.name!r}, of least err_{shortest(p)}"
         facts = [
-            (f"{noisy.noise.value} noise", f"{noisy.error(p):.6g}") for noisy in self.mechanisms
+            (f"{noisy.noise_name} noise", f"{noisy.error(p):.6g}") for noisy in self.mechanisms
         ]
         promise = "no guarantee" if self.guarantee is None else repr(self.guarantee)
         return title, [*facts, ("for", promise)]

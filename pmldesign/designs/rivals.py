@@ -1,6 +1,7 @@
 """The baselines beside a design: which are worth their time, and none is better.
 
-A design for Gaussian noise is certified, a search for Laplace noise has looked at baselines itself.
+A design for Gaussian noise is certified, a search for Laplace noise has looked at baselines itself,
+but not at those whose noise is less on the grid of their whole measurements.
 Where that does not settle it, because the bounds are apart, time ran out or a person takes part
 several times, every baseline of the table gets the noise of the guarantee as well, and the design
 is the best of all. A number of buffers that was asked for rules them out.
@@ -24,7 +25,7 @@ from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import Optimized
 from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuaranteeError
 from pmldesign.factorization import answer
-from pmldesign.mechanisms import Mechanism, calibrated, smallest_error
+from pmldesign.mechanisms import Mechanism, calibrated, on_own_grid, smallest_error
 from pmldesign.privacy.calibration import calibration_seconds
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
@@ -149,14 +150,15 @@ def _noisy(
     except InvalidInputError:
         return
     for kind in kinds:
-        if kind is Noise.LAPLACE and strategy.name in tried and options.schema is None:
-            continue
         try:
             rival = calibrated(factorization, designs.guarantee, kind)
             rival.factorization.least_unit_error(kind, design.p)
+            rival = on_own_grid(rival, design.p, options.own_grid)
         except (InvalidInputError, InfeasibleError, VacuousGuaranteeError):
             continue
-        yield rival
+        looked_at = kind is Noise.LAPLACE and strategy.name in tried and options.schema is None
+        if rival.own_grid or not looked_at:
+            yield rival
 
 
 def with_time_for_noise(

@@ -5,7 +5,8 @@ with the format version, p, the neighbouring relation, a fingerprint of the work
 strategy was made for a guarantee, the noise, its scale, sensitivity and errors, and the guarantee
 in words and as numbers (`read_guarantee`). A strategy beside public answers is written out, with
 their name, `known`, and the group of each cell, `groups`. `participation` says how often a person
-takes part, where that is not once. A strategy of certified norm also has its dual weights `dual_u`
+takes part, where that is not once, and `own_grid` that the noise is on the grid of whole
+measurements. A strategy of certified norm also has its dual weights `dual_u`
 and `dual_w`, and both bounds in the header. What is read back is R, and the numbers are checked:
 everything else follows from R and the workload, and is recomputed. `pmldesign.verify`
 checks what a file claims. Format 1 had no sizes, versions, errors and digest.
@@ -162,6 +163,8 @@ def _noise_claims(mechanism: Mechanism, p: float) -> dict[str, Any]:
         "guarantee_numbers": calibration.guarantee.to_json(),
         "achieved": calibration.achieved,
     }
+    if mechanism.own_grid:
+        claims["own_grid"] = True
     with contextlib.suppress(InvalidInputError):  # Laplace noise on a large workload
         claims |= {"rmse": mechanism.rmse, "max_std": mechanism.known_max_std}
         claims["error"] = mechanism.error(p)
@@ -200,6 +203,11 @@ def read_noise(path: PathName) -> str | None:
     """The noise that a file was made for, None if it has none; raises as `read_strategy`."""
     noise = read_held(Path(path))[1].get("noise")
     return None if noise is None else str(noise)
+
+
+def read_own_grid(path: PathName) -> bool:
+    """Whether a file was made for noise on the grid of whole measurements; as `read_strategy`."""
+    return read_held(Path(path))[1].get("own_grid") is True
 
 
 def _arrays(design: Design | Mechanism, workload: Workload) -> tuple[str | None, dict[str, Any]]:

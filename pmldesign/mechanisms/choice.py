@@ -145,8 +145,7 @@ def smallest_error(mechanisms: Sequence[Mechanism], p: float) -> Mechanism:
     """
     best = mechanisms[0]
     for other in mechanisms[1:]:
-        least = other.scale * other.factorization.least_unit_error(other.noise, p)
-        if least < best.error(p) and _error_or_inf(other, p) < best.error(p):
+        if other.least_error(p) < best.error(p) and _error_or_inf(other, p) < best.error(p):
             best = other
     return best
 

@@ -1,7 +1,8 @@
 """The mechanism: a strategy, noise on what it measures, and the guarantee that they meet.
 
 M(x) = L (R x + scale z), L R = A, with z i.i.d. standard Gaussian or Laplace(1). The error is that
-of scale L z and does not depend on the data (`factorization`).
+of scale L z and does not depend on the data (`factorization`). On the grid of whole measurements
+scale z is discrete (`own_grid`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import DTypeLike
 from pmldesign.arguments import exponent, positive
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.factorization import Factorization
+from pmldesign.mechanisms.own_grid import grid_deviation, grid_error, grid_unit
 from pmldesign.privacy.alpha.fallback import Fallback, fallback_of
 from pmldesign.privacy.calibration import Calibration
 from pmldesign.privacy.currencies.curves import PrivacyCurve
@@ -27,7 +29,7 @@ from pmldesign.privacy.currencies.sampled import SampledCurve
 from pmldesign.privacy.digits import at_least, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.noise import Noise, gaussian_moment_root
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.strategy import participation_of
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
     from pmldesign.mechanisms.maxima import ExpectedMaximum
     from pmldesign.streams import CorrelatedNoise, Stream, VectorStream
     from pmldesign.streams.noise import GridNoise
+
+OWN_GRID = " own-grid"
+"""After the name of noise on the grid of whole measurements."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,8 +59,8 @@ class Mechanism(Drawn, Displayed):
         scale: standard deviation (Gaussian) or b (Laplace, cube) of the noise on each measurement.
         calibration: how the scale was found; None without a guarantee.
         p: of the l_p^p error that it was chosen for, in [2, inf].
-        own_grid: whether a release draws Laplace noise on the whole numbers that are measured,
-            which is less than the errors here say, and of which epsilon alone is claimed.
+        own_grid: whether the noise is discrete on the whole numbers that are measured, which is
+            less, and of which epsilon alone is claimed.
     """
 
     factorization: Factorization
@@ -149,8 +154,22 @@ class Mechanism(Drawn, Displayed):
         """diag(L L^T), shape (m,): variance of each answer per unit variance of the noise."""
         return self.factorization.variances
 
+    @property
+    def noise_name(self) -> str:
+        """Of its noise, in tables: "gaussian", "laplace", "cube", or one of "laplace own-grid"."""
+        return self.noise.value + (OWN_GRID if self.own_grid else "")
+
+    @cached_property
+    def unit(self) -> float | None:
+        """Of the grid of whole measurements that the noise is on; None for continuous noise.
+
+        Raises:
+            InvalidInputError: there is no such grid.
+        """
+        return grid_unit(self) if self.own_grid else None
+
     def _display(self) -> tuple[str, Facts]:
-        noise = f"{self.noise.value.capitalize()} noise of scale {at_least(self.scale)}"
+        noise = f"{self.noise_name.capitalize()} noise of scale {at_least(self.scale)}"
         title = f"Mechanism for {self.workload.name!r}: {noise} on {self.strategy.name!r}"
         facts = [("rmse", f"{self.rmse:.6g}")]
         if self.known_max_std is not None:
@@ -170,19 +189,30 @@ class Mechanism(Drawn, Displayed):
             InvalidInputError: p below 2 or NaN, or an error beyond the range of float64.
         """
         p = self.p if p is None else exponent(p)
-        return self._scaled(self.factorization.unit_error(self.noise, p))
+        if self.unit is None:
+            return self._finite(self.scale * self.factorization.unit_error(self.noise, p))
+        return self._finite(grid_error(self, self.unit, p))
+
+    def least_error(self, p: float) -> float:
+        """At most `error`, and cheap."""
+        if self.unit is None:
+            return self.scale * self.factorization.least_unit_error(self.noise, p)
+        gaussian = self.factorization.unit_error(Noise.GAUSSIAN, p) / gaussian_moment_root(p)
+        return self._deviation * gaussian
 
     @property
     def rmse(self) -> float:
         """Root mean squared error of a query."""
-        return self._scaled(self._unit_deviation * self.factorization.root_mean_square)
+        return self._finite(self._deviation * self.factorization.root_mean_square)
 
     @property
-    def _unit_deviation(self) -> float:
-        return math.sqrt(self.noise.variance(self.strategy.shape[0]))
+    def _deviation(self) -> float:
+        """Of the noise on a measurement."""
+        if self.unit is not None:
+            return grid_deviation(self, self.unit)
+        return self.scale * math.sqrt(self.noise.variance(self.strategy.shape[0]))
 
-    def _scaled(self, unit: float) -> float:
-        value = self.scale * unit
+    def _finite(self, value: float) -> float:
         if not math.isfinite(value):
             raise InvalidInputError(
                 f"the error of strategy {self.strategy.name!r} with noise of scale "
@@ -325,4 +355,4 @@ class Mechanism(Drawn, Displayed):
     @property
     def standard_deviations(self) -> Array:
         """Standard deviation of each answer, shape (m,)."""
-        return self._unit_deviation * self.scale * self.factorization.deviations
+        return self._deviation * self.factorization.deviations

@@ -6,8 +6,8 @@ with F_i the law of |e_i|
 
     E max_i |e_i| = int_0^inf 1 - prod_i F_i(t) dt.
 
-Elsewhere it is the mean over DRAWS draws of z from a fixed seed, with its standard error. For the
-curator who reads a table: nothing private rests on it.
+Elsewhere, and for discrete noise, it is the mean over DRAWS draws of z from a fixed seed, with its
+standard error. For the curator who reads a table: nothing private rests on it.
 
 References:
     [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, (13).
@@ -53,11 +53,14 @@ def expected_maximum(mechanism: Mechanism) -> ExpectedMaximum:
             f" reconstruction, this one has {queries} x {measurements}; its largest standard"
             " deviation is `max_std`"
         )
-    reconstruction = mechanism.scale * mechanism.reconstruction()
+    unit = mechanism.unit
+    reconstruction = (mechanism.scale if unit is None else unit) * mechanism.reconstruction()
     apart = bool((np.count_nonzero(reconstruction, axis=0) <= 1).all())
-    if apart and mechanism.noise is not Noise.CUBE and _single(reconstruction):
+    continuous = mechanism.noise is not Noise.CUBE and unit is None
+    if apart and continuous and _single(reconstruction):
         return ExpectedMaximum(_of_independent(reconstruction, mechanism.noise), 0.0)
-    draws = _draws(mechanism.noise, measurements)
+    scale = None if unit is None else mechanism.scale / unit
+    draws = _draws(mechanism.noise, measurements, scale)
     largest = np.concatenate(
         [
             np.abs(draws[rows] @ reconstruction.T).max(axis=1)
@@ -95,9 +98,12 @@ def _of_independent(reconstruction: Array, noise: Noise) -> float:
     return float(sizes[-1] * value)
 
 
-def _draws(noise: Noise, measurements: int) -> Array:
-    """DRAWS draws of the noise at scale 1, from a fixed seed."""
+def _draws(noise: Noise, measurements: int, discrete: float | None) -> Array:
+    """DRAWS draws of the noise at scale 1, or discrete at another, from a fixed seed."""
     rng, shape = np.random.default_rng(0), (DRAWS, measurements)
+    if discrete is not None:
+        chance = -math.expm1(-1 / discrete)
+        return np.asarray(rng.geometric(chance, shape) - rng.geometric(chance, shape), np.float64)
     if noise is Noise.GAUSSIAN:
         return rng.standard_normal(shape)
     if noise is Noise.LAPLACE:

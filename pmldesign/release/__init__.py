@@ -19,7 +19,6 @@ __getattr__ = face(
         "noise.cube_intervals": "cube_half_widths",
         "noise.exact": "calibrated_on exact_noise gaussian_parameter "
         "laplace_parameter require_agreement",
-        "noise.own_grid": "discrete_half_widths own_grid_gain own_lattice variance",
         "noise.sampler": "draw draw_cube privacy_map",
         "people.drafts": "draft_schema",
         "people.histogram": "count_people read_histogram",

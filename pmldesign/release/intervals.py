@@ -10,14 +10,14 @@ half-width is a quantile. All intervals together: level^(1/m) for each (Sidak).
 Several releases. V is a sum of their parts: Gaussian if all are, or else a Laplace sum and an
 independent Gaussian number, by the same inversion.
 
-Laplace. On the grid of the measurements themselves V has an exact law (`own_grid`), where rows of L
-are small whole numbers times a unit. Elsewhere, a discrete Laplace number is the difference of two
-floors of exponentials, so V is within norm(l)_1 of the same sum of continuous ones, of which
-`laplace_sums` inverts the law. All intervals together: 1 - (1 - level) / m for each (Bonferroni).
-Where L is too large to be written out,
-products and weighted tables have few kinds of rows (`Strategy.row_kinds`). Otherwise
-there is an upper bound: for given variance v of V the moment generating function is largest if one
-measurement has all of it, hence P(|V| > h) <= 2 min_x e^(-x h) / (1 - x^2 v / 2).
+Laplace. On the grid of the measurements themselves V has an exact law (`mechanisms.discrete`),
+where rows of L are small whole numbers times a unit. Elsewhere, a discrete Laplace number is the
+difference of two floors of exponentials, so V is within norm(l)_1 of the same sum of continuous
+ones, of which `laplace_sums` inverts the law. All intervals together: 1 - (1 - level) / m for each
+(Bonferroni). Where L is too large to be written out, products and weighted tables have few kinds of
+rows (`Strategy.row_kinds`). Otherwise there is an upper bound: for given variance v of V the moment
+generating function is largest if one measurement has all of it, hence P(|V| > h) <=
+2 min_x e^(-x h) / (1 - x^2 v / 2).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ import scipy
 
 from pmldesign.arguments import number
 from pmldesign.errors import InvalidInputError
+from pmldesign.mechanisms import discrete_half_widths
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.cube_intervals import cube_half_widths
 from pmldesign.release.noise.law import AnswerNoise
-from pmldesign.release.noise.own_grid import discrete_half_widths
 from pmldesign.strategies.row_kinds import RowKinds
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.operators.operator import Array

@@ -45,7 +45,7 @@ def release_tables(
     plan: Plan | str | None = None,
     people: str | None = None,
     same_people: bool = False,
-    own_grid: bool = False,
+    own_grid: bool | None = None,
     counted: bool = False,
     sampler: Sampler = draw,
 ) -> Release:
@@ -69,8 +69,8 @@ def release_tables(
             (`parse_plan`).
         people: what the people of the ledger are called.
         same_people: whether data of another content than before are about the same people.
-        own_grid: draw Laplace noise on the whole numbers that are measured, where they are whole:
-            less noise, of which epsilon alone is claimed, and no plan has it.
+        own_grid: whether Laplace noise is drawn on the whole numbers that are measured: less noise,
+            of which epsilon alone is claimed, and no plan has it; None for as the mechanism has it.
         counted: whether the file of people has combinations of values with counts, as the query of
             `pmldesign sql` returns them.
         sampler: another one is for tests alone; the manifest then says that nothing is private.
@@ -81,9 +81,11 @@ def release_tables(
         FileError: a file cannot be read.
     """
     instance("mechanism", mechanism, Mechanism, "a mechanism (pmldesign.mechanism makes one)")
-    instance("own_grid", own_grid, bool, "true or false")
+    if own_grid is not None:
+        instance("own_grid", own_grid, bool, "True, False or None")
+        mechanism = replace(mechanism, own_grid=own_grid)
     prepared = prepare(
-        replace(mechanism, own_grid=own_grid or mechanism.own_grid),
+        mechanism,
         schema=schema,
         level=level,
         simultaneous=simultaneous,

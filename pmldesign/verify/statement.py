@@ -66,9 +66,11 @@ BESIDE = {
     "known": _text,
     "participation": _text,
     "unweighted": _text,
+    "own_grid": lambda value: value is True,
     "form": lambda value: value in FORMS,
 }
-"""Public answers, several participations, queries without weights, and what is no matrix."""
+"""Public answers, several participations, queries without weights, noise on the grid of whole
+measurements, and what is no matrix."""
 CLAIMS = ABOUT | NOISE | ERRORS | NORM | BESIDE
 """Of a header, with what they may be."""
 LATER = {*ABOUT, "sensitivity", "achieved"} - {"format", "p", "neighbours"}
@@ -96,7 +98,8 @@ def stated(header: Header, arrays: Arrays, checks: Checks) -> tuple[Header, Form
     for name in lacking if early else ():
         checks.unchecked(name, "the file is from before there was one")
     more = [name for name in header if name not in CLAIMS]
-    more += [name for name in ERRORS if name in header and "noise" not in header]
+    of_noise = (*ERRORS, "own_grid")
+    more += [name for name in of_noise if name in header and "noise" not in header]
     wrong = [name for name, value in header.items() if not CLAIMS.get(name, bool)(value)]
     if "lower" in kept and not wrong and kept["lower"] > kept["upper"]:
         wrong.append("lower is above upper")

@@ -6,6 +6,7 @@ own strategies, calibration and bounds, which `verify` does not use.
 """
 
 import copy
+import dataclasses
 import itertools
 import json
 import math
@@ -317,9 +318,14 @@ def noise_is_true(content, unit, options, strategy, base):
         strategy, base.queries, guarantee=promise, noise=content["noise"], **options
     )
     scale, exact = content["scale"] / noisy.scale, sensitivity_of(strategy, content, noisy)
+    on_grid = content.get("own_grid", False)
     least = exact / noisy.sensitivity * (1 - CLOSE)  # what calibrates may be a bound above it
     if scale < least or content["sensitivity"] < exact * (1 - CLOSE):
         return False
+    if not isinstance(on_grid, bool) or ("own_grid" in content and not on_grid):
+        return False
+    if on_grid:
+        noisy, scale = dataclasses.replace(noisy, own_grid=True, scale=content["scale"]), 1.0
     errors = {"rmse": noisy.rmse, "max_std": noisy.known_max_std, "error": noisy.error(noisy.p)}
     return all(
         content.get(name) is None or near(content[name], value * scale)

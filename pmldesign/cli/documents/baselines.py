@@ -73,7 +73,7 @@ def usual_rows(
         neighbours: where there is no guarantee.
         announce: called with a line of text before every row.
         deadline: of `time.perf_counter`; rows that would take longer are left out.
-        others: p, the noise and how often a person takes part, for `compare_all`.
+        others: p, the noise, its own_grid and how often a person takes part, for `compare_all`.
     """
 
     def rows_of(name: str) -> Sequence[Row]:

@@ -19,6 +19,7 @@ from pmldesign.cli.documents.document import (
 )
 from pmldesign.comparison.comparison import Comparison
 from pmldesign.comparison.rows import PARAMETERS, Row, parameters
+from pmldesign.mechanisms.exact_error import OWN_GRID
 from pmldesign.privacy.digits import at_least, at_most, of_scale, shortest
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def _promised(shown: Sequence[Comparison], participation: AnyParticipation | Non
     best = min(first.rows, key=lambda row: row.error)
     if best.fallback is not None:
         facts.append(("if wrong", f"{best.strategy}, {best.fallback.describe()}"))
+    facts += [("own grid", text) for text in _own_grid(shown)]
     if len(shown) > 1 or first.guarantee.pml:  # under PML it differs from row to row
         return facts
     curves = {row.noise: row.privacy for row in first.rows}
@@ -105,6 +107,12 @@ def _promised(shown: Sequence[Comparison], participation: AnyParticipation | Non
         for kind, curve in sorted(curves.items())
         if curve is not None and 0 < curve.ratio < math.inf
     ]
+
+
+def _own_grid(shown: Sequence[Comparison]) -> list[str]:
+    """How a row of discrete noise on whole measurements is released, if there is one."""
+    there = any(row.noise.endswith(OWN_GRID) for one in shown for row in one.rows)
+    return [parts.OWN_GRID_NOISE] if there else []
 
 
 def _page(
@@ -123,7 +131,7 @@ def _page(
         none if one.guarantee is None else one.guarantee.describe(one.workload.shape[1])
         for one in shown
     ]
-    yield Section("The guarantee", sentences=[*dict.fromkeys(promises)])
+    yield Section("The guarantee", sentences=[*dict.fromkeys(promises), *_own_grid(shown)])
     yield Section("Errors", pictures=[Picture(picture, "The error of each strategy.")])
     yield Section("The rows", tables=[records([*map(_record, rows)])], sentences=reasons)
     norms = [

@@ -143,7 +143,11 @@ class Designed:
                 "seconds": searched.seconds,
             },
             "sensitivity": self.best.sensitivity,
-            "noise": {"kind": self.best.noise.value, "scale": self.best.scale},
+            "noise": {
+                "kind": self.best.noise.value,
+                "scale": self.best.scale,
+                "own_grid": self.best.own_grid,
+            },
             **self.said.data(),
             "budget_shares": self.shares,
             "expected_max": (largest := _expected_max(self.best, design.p)) and largest.value,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pmldesign.cli.documents.document import Cell, Fact, Picture, Rounded, Section, Table, records
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
-from pmldesign.mechanisms import Mechanism
+from pmldesign.mechanisms import Mechanism, own_grid_gain
+from pmldesign.mechanisms.own_grid import LEAST_GAIN
 from pmldesign.privacy.currencies.curves import DELTAS, PrivacyCurve
 from pmldesign.privacy.digits import at_least, at_most, of_scale, shortest
 from pmldesign.privacy.guarantees import PML, EnvelopePML, Guarantee, PMLGuarantee
@@ -38,8 +39,11 @@ ASIDES = {
     "provided": re.compile(r", provided that (.*\.)"),
 }
 """What follows the promise in the sentences of guarantees, in the order in which it is cut off."""
-LEAST_GAIN = 0.05
-"""Of standard deviations, for which discrete noise on the grid of the measurements is told."""
+OWN_GRID_NOISE = (
+    "Laplace noise drawn on the whole numbers that are measured, as `pmldesign release --own-grid`"
+    " draws it: less, and epsilon alone holds; --no-own-grid leaves it out, for plans"
+)
+"""How noise is released that is discrete on whole measurements."""
 MOST_PARTS = 6
 """Whose shares are told."""
 
@@ -86,11 +90,9 @@ class Said:
 
     @property
     def own_grid(self) -> list[Fact]:
-        """What discrete noise on whole measurements gains, where that is worth an option."""
-        if self.noisy.noise is not Noise.LAPLACE or self.noisy.strategy.public:
-            return []
-        from pmldesign.release import own_grid_gain
-
+        """How discrete noise on whole measurements is released, or that it would gain much."""
+        if self.noisy.own_grid:
+            return [("own grid", OWN_GRID_NOISE)]
         gain = own_grid_gain(self.noisy)
         if gain is None or gain[0] > 1 - LEAST_GAIN:
             return []
@@ -111,7 +113,7 @@ class Said:
     def noise_text(self) -> str:
         """The noise and its scale."""
         noisy = self.noisy
-        return f"{noisy.noise.value.capitalize()} noise of scale {of_scale(noisy.scale)}"
+        return f"{noisy.noise_name.capitalize()} noise of scale {of_scale(noisy.scale)}"
 
     @cached_property
     def leaked(self) -> dict[str, Any] | None:
@@ -184,7 +186,7 @@ class Said:
     def measured(self, noise: str = "") -> Section:
         """The strategy, as a heat map where it is written out, and its noise."""
         noisy = self.noisy
-        noise = noise or f"{noisy.noise.value} of scale {of_scale(noisy.scale, 9)}"
+        noise = noise or f"{noisy.noise_name} of scale {of_scale(noisy.scale, 9)}"
         rows, cells = map(count_text, noisy.strategy.shape)
         strategy = f"{noisy.strategy.name}, {rows} measurements of {cells} cells"
         facts = [("strategy", strategy), ("noise", f"{noise} on every measurement")]

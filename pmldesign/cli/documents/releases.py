@@ -43,12 +43,14 @@ def document_of(published: Release, drawn: ExactNoise, written: Sequence[str]) -
     output, said = Path(written[0]), Said(chosen)
     letter = "s" if chosen.noise is Noise.GAUSSIAN else "b"
     noise = f"discrete {chosen.noise.value}, {letter} = {of_scale(drawn.noise_scale)}"
+    measured = f"{chosen.strategy.shape[0]} measurements"
+    measured += " on their own grid" if chosen.own_grid else ""
     moved = f"one person moves them by at most {of_scale(chosen.sensitivity)}"
     facts = [
         workload_fact(chosen.workload),
         *promised(published.manifest["guarantee"]["words"]),
         *said.wrong_alpha,
-        ("noise", f"{noise}, on {chosen.strategy.shape[0]} measurements; {moved}"),
+        ("noise", f"{noise}, on {measured}; {moved}"),
         *_accuracy(published),
         ("written", f"{', '.join(written)} and {manifest_path(written[0]).name}"),
     ]

@@ -101,7 +101,7 @@ def _option(name: str, hint: Any, attributes: dict[str, Any]) -> click.Option:
     if check is not None:
         attributes["callback"] = lambda _context, _option, value: _checked(check, value)
     if kind is bool:
-        attributes |= {"is_flag": True, "default": False}
+        attributes |= {"is_flag": True, "default": False if hint is bool else None}
     elif attributes["default"] is None:
         del attributes["default"]  # with which click takes a required option for given
     else:

@@ -224,6 +224,15 @@ def warn_of_large(guarantee: Guarantee | None) -> Guarantee | None:
     return guarantee
 
 
+def own_grid(when: str) -> Any:
+    """--own-grid or --no-own-grid; None for neither, and what that means."""
+    return option(
+        "Draw Laplace noise on the whole numbers that are measured, wherever that is less, or"
+        f" nowhere: epsilon alone holds. Without either: {when}.",
+        "--own-grid/--no-own-grid",
+    )
+
+
 def at_alpha() -> Any:
     """--at-alpha A."""
     return option(

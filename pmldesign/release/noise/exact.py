@@ -5,7 +5,8 @@ distance of Z x of neighbours, P(y | x) / P(y | x') <= e^(Delta / b), and b is r
 Fraction(Delta) / Fraction(b) <= epsilon, for the float64 and for the decimal number that it is
 written as: three releases of 0.1 cost at most 0.3. Corollary 1 for PML holds likewise, for all
 normalisers are equal. The variance 2 q / (1 - q)^2, q = e^(-1/b), is below 2 b^2, the more so the
-coarser the lattice: where what is measured is whole, it may be on its own grid (`own_grid`).
+coarser the lattice: where what is measured is whole, it may be on its own grid
+(`mechanisms.own_grid`).
 
 Cube. eta discrete on the lattice with P(eta) proportional to e^(-max|eta_i| / b); b likewise, with
 the largest l_inf distance.
@@ -41,7 +42,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.factorization import Factorization
-from pmldesign.mechanisms import Mechanism
+from pmldesign.mechanisms import Mechanism, own_lattice
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.calibration import calibrate, gaussian_scale
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
@@ -49,7 +50,6 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written, float_above, root_above
 from pmldesign.release.noise.law import AnswerNoise, NoiseLaw
-from pmldesign.release.noise.own_grid import own_lattice
 from pmldesign.release.noise.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
 from pmldesign.release.public_counts import counted
 from pmldesign.strategies.whole.integers import Integers
@@ -197,13 +197,10 @@ def exact_noise(mechanism: Mechanism, *, denominator: int = 1) -> ExactNoise:
     if denominator != 1:
         require_cells(guarantee)
     kind, strategy = mechanism.noise, mechanism.strategy
-    if mechanism.own_grid:
-        own = own_lattice(strategy) if kind is Noise.LAPLACE else None
-        if own is None or own.matrix is None:
-            raise InvalidInputError(
-                "own_grid is for Laplace noise on a strategy of whole numbers times a unit, such as"
-                " counts or trees, with one record added or removed; leave it out"
-            )
+    if mechanism.unit is not None:
+        own = own_lattice(strategy)
+        assert own is not None
+        assert own.matrix is not None
         bits = int(np.abs(own.matrix).max()).bit_length()
         return calibrated_on(mechanism, own, bits, denominator)
     wanted = mechanism.scale * mechanism.factorization.unit_error(kind, 2)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pmldesign.factorization import Factorization
+from pmldesign.mechanisms import variance
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.noise.own_grid import variance
 from pmldesign.workloads import Workload
 from pmldesign_solvers.operators.operator import Array
 

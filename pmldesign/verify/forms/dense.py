@@ -16,6 +16,7 @@ import numpy as np
 from flint import arb
 
 from pmldesign.verify.arithmetic import balls, rounding
+from pmldesign.verify.arithmetic.discrete import own_unit
 from pmldesign.verify.arithmetic.intervals import dual_norm, largest, power_norm, root, total
 from pmldesign.verify.distributions import Rows, rows_of
 from pmldesign.verify.forms.known_tables import lower_bound as beside_tables
@@ -149,6 +150,7 @@ def check_dense(strategy: Dense, checks: Checks) -> None:
         strategy.slack,
         len(strategy.R),
         _drawn(strategy),
+        own_unit(strategy.R) if "own_grid" in strategy.header else None,
     )
     check_computed(strategy.header, computed, checks)
 

@@ -149,9 +149,9 @@ class Form:
     def check(self, claims: Claims, checks: Checks) -> str | None:
         """All claims by structure: the arithmetic, or None if they are left to the matrix.
 
-        Cube noise, whose norm no structure tells, always is.
+        Cube noise, whose norm no structure tells, always is, and noise on whole measurements.
         """
-        if claims.header.get("noise") == "cube":
+        if claims.header.get("noise") == "cube" or "own_grid" in claims.header:
             return None
         methods = self.several if "participation" in claims.header else self.methods
         chosen = next((method for method in methods if method.fits(claims)), None)

@@ -187,7 +187,13 @@ def for_one_row(form: Form, claims: Claims) -> Claims:
         return claims
     header: dict[str, Any] = {**claims.header}
     k = persons.count(claims.cells)
-    for norm, names in ((NORMS[header.get("noise", "gaussian")], OF_NOISE), ("l2", ("upper",))):
+    parts: list[tuple[str, tuple[str, ...]]] = [("l2", ("upper",))]
+    if "own_grid" in header:  # errors are not proportional to the scale
+        parts.append(("l1", ("scale", "sensitivity")))
+        header["own_grid"] = _ratio(form, claims, persons, "l1") * (1 - AGREEMENT)
+    else:
+        parts.append((NORMS[header.get("noise", "gaussian")], OF_NOISE))
+    for norm, names in parts:
         ratio = _ratio(form, claims, persons, norm) * (1 - AGREEMENT)
         for name in names:
             if isinstance(header.get(name), int | float):

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx
 
+from pmldesign.verify.arithmetic.discrete import discrete_deviation, discrete_error
 from pmldesign.verify.arithmetic.intervals import above, below, total
 from pmldesign.verify.distributions import Rows
 from pmldesign.verify.losses import dp_loss, pml_loss
@@ -88,6 +89,7 @@ class Computed:
         slack_of_loss: the same of losses.
         measurements: the number r of rows of R.
         drawn: from an epsilon and a scale to the delta, where steps draw their records at random.
+        unit: of which R is whole multiples, where the noise is on their grid; None for no such R.
     """
 
     spread: Callable[[float], Any] | None
@@ -105,6 +107,7 @@ class Computed:
     slack_of_loss: float = 100 * SLACK  # a delta at a distance with rounding
     measurements: int = 0
     drawn: Callable[[float, float], float | None] | None = None
+    unit: float | None = None
 
 
 def rounded(value: float) -> Any:
@@ -196,15 +199,23 @@ def _check_privacy(header: Header, computed: Computed, scale: float, checks: Che
 
 
 def _check_errors(header: Header, computed: Computed, scale: float, checks: Checks) -> None:
-    if computed.spread is None:
+    spread, noise, unit = computed.spread, header["noise"], computed.unit
+    if "own_grid" in header:
+        kind = header["guarantee_numbers"]["kind"], header["neighbours"], noise
+        right = unit is not None and kind == ("dp", "add-remove", "laplace") and scale > 0
+        if not checks.state("own_grid", right, "Laplace noise on measurements that are whole"):
+            return
+        scale *= float(header["own_grid"])  # of several rows of a person: their ratio
+    if spread is None:
         checks.unchecked("error", UNKNOWN)
         return
-    spread, noise = computed.spread, header["noise"]
     r = computed.measurements
     variances = {"gaussian": arb(1), "laplace": arb(2), "cube": arb((r + 1) * (r + 2)) / 3}
-    factor = variances[noise].sqrt() * scale
+    factor = variances[noise].sqrt() * scale if unit is None else discrete_deviation(unit, scale)
 
     def error(p: float) -> Any | None:
+        if unit is not None and p != 2 and not math.isinf(p):
+            return discrete_error(computed.reconstruction, unit, scale, p)
         if noise != "gaussian" and p != 2 and not math.isinf(p):
             error_of = laplace_error if noise == "laplace" else cube_error
             return error_of(computed.reconstruction, arb(scale), p)
