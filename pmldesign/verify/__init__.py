@@ -12,6 +12,7 @@ from pmldesign.verify.report import Verdict as Verdict
 from pmldesign.verify.report import Verification as Verification
 
 NAMES = {
+    "arithmetic.discrete": "discrete_deviation discrete_error own_unit",
     "arithmetic.intervals": "power_norm",
     "arithmetic.rounding": "gamma",
     "digest": "KEY OBJECT digest_of digest_of_object",

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chi2
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.mechanisms import mechanism
+from pmldesign.mechanisms import mechanism, variance
 from pmldesign.privacy import ApproxDP, Noise, PureDP
 from pmldesign.release import (
     calibrated_on,
@@ -23,7 +23,6 @@ from pmldesign.release import (
     manifest_of,
     parse_plan,
     require_agreement,
-    variance,
 )
 from pmldesign.strategies import Strategy
 

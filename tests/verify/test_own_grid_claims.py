@@ -9,9 +9,7 @@ import pytest
 from flint import arb
 
 import pmldesign as pml
-from pmldesign.verify.arithmetic.discrete import discrete_deviation, discrete_error, own_unit
-from pmldesign.verify.digest import KEY, digest_of
-from pmldesign.verify.reading import read_archive
+from pmldesign.verify import KEY, discrete_deviation, discrete_error, own_unit, read_archive
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +105,6 @@ def test_forged_files_do_not_hold(path, forge):
     pml.write_strategy(path, noisy_on_grid("identity", "prefix:4", 3))
     header, arrays = read_archive(path)
     forge(header, arrays)
-    header[KEY] = digest_of(header, arrays)
     pml.files.strategies.write_content(path, {k: v for k, v in header.items() if k != KEY}, arrays)
     assert pml.verify_file(path).failures
 
