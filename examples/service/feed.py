@@ -2,10 +2,11 @@
 
     python feed.py sums.npz counts.txt answers.csv --state sums.state [--follow]
 
-Line t of counts.txt is step t; more are appended while this runs. The offset is answers.csv itself:
-a step whose answer is there is not asked for again, and of a step that was answered before a kill,
-but whose answer was lost on its way, `pmldesign stream` repeats the answer. So this process, the
-stream, or both may be killed at any moment and started again.
+Line t of counts.txt is step t, or with `--series north,south` the lines up to the t-th `step`: an
+event (north,2) counts in the step that comes next. More are appended while this runs. The offset is
+answers.csv itself: a step whose answer is there is not asked for again, and of a step that was
+answered before a kill, but whose answer was lost on its way, `pmldesign stream` repeats the answer.
+So this process, the stream, or both may be killed at any moment and started again.
 
 The lock on answers.csv belongs to the open file, which the stream has too: a new process waits
 until the stream of the one before has ended, and then counts the answers.
@@ -35,11 +36,9 @@ def feed(command: list[str], counts: Path, answers: Path, *, follow: bool) -> in
         assert stream.stdin is not None
         try:
             with counts.open("rb") as lines, stream.stdin as given:
-                step = 0
-                for line in whole_lines(lines, follow=follow):
-                    step += bool(line)
-                    if line and step > answered:
-                        given.write(b"%d,%s" % (step, line))
+                for step, line in steps(whole_lines(lines, follow=follow)):
+                    if step > answered:
+                        given.write(line)
                     elif not line:
                         given.flush()
                         if stream.poll() is not None:
@@ -56,6 +55,37 @@ def complete_lines(out: BinaryIO) -> int:
     content = out.read()
     out.truncate(content.rfind(b"\n") + 1)
     return content.count(b"\n")
+
+
+def steps(lines: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Each step with its number and all lines of it; 0 and none where there is no further one yet.
+
+    A line that begins with a number is a step, one of `step` ends one; all others, events and
+    corrections, belong to the step behind them.
+    """
+    step, events = 0, b""
+    for line in lines:
+        first, _, number = line.partition(b",")
+        mark = first.strip() == b"step"
+        if not line:
+            yield 0, b""
+        elif mark or is_number(first):
+            step += 1
+            if not (mark and number):
+                line = b"step,%d\n" % step if mark else b"%d,%s" % (step, line)
+            yield step, events + line
+            events = b""
+        else:
+            events += line
+
+
+def is_number(text: bytes) -> bool:
+    """Whether it is one."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def whole_lines(lines: BinaryIO, *, follow: bool) -> Iterator[bytes]:

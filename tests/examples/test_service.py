@@ -21,7 +21,7 @@ def killed():
     return module
 
 
-@pytest.mark.parametrize("kind", ["Supervisor", "Service"])
+@pytest.mark.parametrize("kind", ["Supervisor", "Service", "Events"])
 def test_every_answer_once_whatever_is_killed(killed, kind, tmp_path):
     best = factorize(f"prefix:{killed.STEPS}", buffers=4, rel_gap=1e-1)
     write_strategy(tmp_path / "s.npz", best)
@@ -40,6 +40,18 @@ def test_the_feeder_removes_what_is_left_of_a_line(killed, tmp_path):
     with answers.open("ab+") as out:
         assert killed.examples().complete_lines(out) == 2
     assert answers.read_bytes() == b"1,2,3\n2,3,4\n"
+
+
+def test_the_feeder_knows_what_a_step_is(killed):
+    """Events and corrections belong to the next step; what is said of its number is passed on."""
+    lines = [b"3\n", b"north,2\n", b"correct,1,-1\n", b"step\n", b"", b"1,2\n", b"step,9\n", b"a\n"]
+    assert list(killed.examples().steps(iter(lines))) == [
+        (1, b"1,3\n"),
+        (2, b"north,2\ncorrect,1,-1\nstep,2\n"),
+        (0, b""),
+        (3, b"3,1,2\n"),
+        (4, b"step,9\n"),
+    ]
 
 
 def test_the_unit_of_the_page_is_the_one_of_the_example():

@@ -14,6 +14,8 @@ shows whether each input was counted once; what is left tells whether two steps 
 *As a service.* examples/service/feed.py feeds a file that grows, cut anywhere, and appends answers
 to another file. It is killed, with the stream or alone, or the stream is, and started again at
 once. In the end the file of answers has every step once, in order, and is what the state repeats.
+
+*With events.* The same for two series, a step of which is any number of lines.
 """
 
 from __future__ import annotations
@@ -113,11 +115,12 @@ class Supervisor:
     def _check(self) -> None:
         if self.shown("--replay") != "".join(self.read[t] for t in range(1, STEPS + 1)):
             self.wrong["kept answers are others"] += 1
-        answers = np.array([float(self.read[t].split(",")[1]) for t in range(1, STEPS + 1)])
-        errors = answers - np.cumsum(self.inputs)
+        rows = [self.read[t].split(",")[1:-1] for t in range(1, STEPS + 1)]
+        errors = np.array(rows, dtype=float) - np.cumsum(self.inputs.reshape(STEPS, -1), axis=0)
         if np.abs(errors).max() > 0.4:
             self.wrong["an input counts twice, or not at all"] += 1
-        noise = np.sort(self.matrix @ np.diff(errors, prepend=0.0))  # errors are A C^-1 noise
+        # errors are A C^-1 noise
+        noise = np.sort((self.matrix @ np.diff(errors, axis=0, prepend=0.0)).ravel())
         if np.diff(noise).min() < 1e-7 * noise.std():
             self.wrong["noise twice"] += 1
 
@@ -125,13 +128,19 @@ class Supervisor:
 class Service(Supervisor):
     """The same by examples/service/feed.py, which appends the answers to a file."""
 
+    options: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """What is to be fed."""
+        return "".join(f"{x}\n" for x in self.inputs)
+
     def run(self, kills: int) -> None:
         self.counts, self.answers = (self.state.with_suffix(end) for end in (".txt", ".csv"))
         self.answers.touch()
-        text, written = "".join(f"{x}\n" for x in self.inputs), 0
+        text, written = self.text(), 0
         while self.answers.read_bytes().count(b"\n") < STEPS and not self.wrong:
             end = self.kills < kills
-            more = int(self.rng.integers(0, 30)) if end else len(text)
+            more = int(self.rng.integers(0, len(text) // 5)) if end else len(text)
             with self.counts.open("a") as handle:
                 handle.write(text[written : written + more])
             written += more
@@ -147,7 +156,7 @@ class Service(Supervisor):
         seconds, way = self.rng.uniform(0, LONGEST), self.rng.random()
         doomed = seconds if end and way < 0.3 else None
         options = ["--commit", str(self.rng.integers(1, 7)), "--epsilon", EPSILON, "--delta"]
-        options += ["1e-6", "--state", str(self.state), *["--follow"] * end]
+        options += ["1e-6", "--state", str(self.state), *["--follow"] * end, *self.options]
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
@@ -174,6 +183,28 @@ class Service(Supervisor):
         self.kills += abs(code) == signal.SIGKILL
         if abs(code) not in ({signal.SIGKILL} if end else {0}):
             self.wrong[f"exit code {code} of the feeder"] += 1
+
+
+class Events(Service):
+    """The same with two series, whose numbers come in events, which no number tells apart."""
+
+    options = ("--series", "north,south")
+
+    def text(self) -> str:
+        """Each step has up to three events for a series, or a line with both numbers."""
+        self.inputs = np.stack([self.inputs, self.rng.permutation(STEPS)], axis=1)
+        lines = []
+        for step, numbers in enumerate(self.inputs, 1):
+            if self.rng.random() < 0.2:
+                lines.append("{},{}".format(*numbers))
+                continue
+            events = []
+            for name, number in zip(("north", "south"), numbers, strict=True):
+                cuts = np.sort(self.rng.integers(0, number + 1, self.rng.integers(0, 3)))
+                events += [f"{name},{x}" for x in np.diff([0, *cuts, number])]
+            ends = "step" if self.rng.random() < 0.5 else f"step,{step}"
+            lines += [*self.rng.permutation(events), ends]
+        return "".join(f"{line}\n" for line in lines)
 
 
 class Forked:
@@ -250,7 +281,7 @@ def main(kills: int = 1000, seed: int = 0) -> int:
         file = Path(folder) / "s.npz"
         best = factorize(f"prefix:{STEPS}", buffers=4, rel_gap=1e-1)
         write_strategy(file, best)
-        for kind in (Supervisor, Service):
+        for kind in (Supervisor, Service, Events):
             wrong: Counter[str] = Counter()
             done = streams = 0
             start = time.monotonic()
