@@ -58,7 +58,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import exponent, finite_matrix, non_negative
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Norm
+from pmldesign.privacy.columns import Norm
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
 STEP = 0.25

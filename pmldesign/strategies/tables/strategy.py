@@ -1,6 +1,6 @@
 r"""Strategies for tables that cross plain attributes with ordered ones, over a domain of any size.
 
-In the coordinates of each attribute (`table_coordinates`) the Gram matrix is a sum over sectors,
+In the coordinates of each attribute (`coordinates`) the Gram matrix is a sum over sectors,
 
     R^T R = sum_{Q,Sp} (x)_{i in Q} Y_i^T Y_i  (x)_{i in Sp} Z_i^T Z_i  x  E_{Q,Sp},
 
