@@ -21,8 +21,7 @@ from pmldesign.designs.rivals import CLOSE
 from pmldesign.mechanisms import Mechanism
 from pmldesign.mechanisms.exact_error import OWN_GRID
 from pmldesign.privacy.alpha.fallback import Fallback
-from pmldesign.privacy.currencies.curves import PrivacyCurve
-from pmldesign.privacy.currencies.pure import curve_of, pure_curve
+from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of, pure_curve
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
 from pmldesign.workloads import Workload

@@ -23,8 +23,7 @@ from pmldesign.factorization import Factorization
 from pmldesign.mechanisms.own_grid import grid_deviation, grid_error, grid_unit
 from pmldesign.privacy.alpha.fallback import Fallback, fallback_of
 from pmldesign.privacy.calibration import Calibration
-from pmldesign.privacy.currencies.curves import PrivacyCurve
-from pmldesign.privacy.currencies.pure import curve_of, pure_curve
+from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of, pure_curve
 from pmldesign.privacy.currencies.sampled import SampledCurve
 from pmldesign.privacy.digits import at_least, shortest
 from pmldesign.privacy.guarantees import Guarantee

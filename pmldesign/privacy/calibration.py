@@ -38,7 +38,7 @@ from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale as analy
 from pmldesign.privacy.analytic_gaussian import classical_gaussian_scale as classical_gaussian_scale
 from pmldesign.privacy.analytic_gaussian import gaussian_delta as gaussian_delta
 from pmldesign.privacy.brackets import private_end
-from pmldesign.privacy.currencies.pure import curve_of
+from pmldesign.privacy.currencies.curves import curve_of
 from pmldesign.privacy.digits import at_least
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
 from pmldesign.privacy.neighbours import (

@@ -33,9 +33,8 @@ from pmldesign.factorization import Factorization
 from pmldesign.privacy.alpha.loss import leakage_at
 from pmldesign.privacy.brackets import private_end
 from pmldesign.privacy.calibration import calibrate
-from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.currencies.guarantees import CurrencyGuarantee, GaussianDP, RenyiDP
-from pmldesign.privacy.currencies.pure import curve_of
 from pmldesign.privacy.digits import at_least as rounded_up
 from pmldesign.privacy.digits import at_most as rounded_down
 from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, Guarantee, PMLGuarantee

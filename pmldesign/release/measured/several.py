@@ -24,8 +24,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.currencies.composition import composed
-from pmldesign.privacy.currencies.curves import PrivacyCurve
-from pmldesign.privacy.currencies.pure import pure_curve
+from pmldesign.privacy.currencies.curves import PrivacyCurve, pure_curve
 from pmldesign.privacy.digits import at_least
 from pmldesign.privacy.guarantees import ApproxDP, Guarantee, PureDP
 from pmldesign.privacy.noise import Noise
