@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 
 NUMBER_ROUNDING = 1e-11
 """Relative, of t and h."""
+STEPS = 60
+"""Of the descent of weights: on 324,000 regions all but 0.002 % is gained in as many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -138,10 +140,6 @@ def _shares_of_tables(workload: RegionTablesWorkload, p: float, known: Flags | N
     shares = Shares(workload.tree, squares.sum(axis=0), p).best_of_levels()
     variances = swept(workload.tree, shares).variances[workload.tree.place_of_node]
     return np.array([power_mean(row * variances, p / 2) for row in squares])
-
-
-STEPS = 60
-"""Of the descent of weights: on 324,000 regions all but 0.002 % is gained in as many."""
 
 
 def solve_regions(

@@ -29,6 +29,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 LINES = ("-", "-.", ":", "--")
 BOUND = "#7F7F7F"
 """Of lower bounds, and of the region that no mechanism reaches."""
+FORMATS = (".png", ".pdf", ".svg")
 
 
 @contextmanager
@@ -71,9 +72,6 @@ def one_axes(width: float, height: float) -> tuple[Figure, Axes]:
 
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
-
-
-FORMATS = (".png", ".pdf", ".svg")
 
 
 def check_plot_path(path: Path, noun: str = "picture", endings: Sequence[str] = FORMATS) -> None:

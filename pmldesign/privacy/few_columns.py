@@ -54,6 +54,14 @@ DIFFERENCE_ROUNDING = 1e-14
 """More than the rounding of differences of probabilities, which are at most 1."""
 FLAT = 1e-12
 """Smallest y: the integral is even in y, so that this moves it by 1e-24."""
+MOST_COLUMNS = 24
+"""A millisecond for 8 columns, 20 for 24."""
+STRAIGHT = 1e-12
+"""What distances may be off by, as part of the largest, on a line."""
+NO_PROBABILITY = 1e-300
+"""Stands for a cell without any probability."""
+LINE_REACH, HALVINGS = 40.0, 45
+"""Standard deviations about a column, beyond which its law has a mass of 1e-350."""
 
 
 def slack_of_three(ratios: Array, least: Array, epsilon: float) -> Array:
@@ -115,16 +123,6 @@ def _integral(sides: tuple[float, float, float], masses: Array, kept: float) -> 
         + 2.0 * float(scipy.special.ndtr(-reach))
         + DIFFERENCE_ROUNDING,
     )
-
-
-MOST_COLUMNS = 24
-"""A millisecond for 8 columns, 20 for 24."""
-STRAIGHT = 1e-12
-"""What distances may be off by, as part of the largest, on a line."""
-NO_PROBABILITY = 1e-300
-"""Stands for a cell without any probability."""
-LINE_REACH, HALVINGS = 40.0, 45
-"""Standard deviations about a column, beyond which its law has a mass of 1e-350."""
 
 
 def places_on_a_line(ratios: Array) -> tuple[Array, float] | None:

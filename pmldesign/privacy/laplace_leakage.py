@@ -50,6 +50,8 @@ ULPS = 8.0
 """Units in the last place allowed for an exponential or a logarithm and what is done with it."""
 FARTHEST = 1e3
 """e^-D/b is 0 in float64 from D/b = 746 on."""
+MOST_SIGNS = 2**21
+"""Sign patterns that are enumerated, those of 21 rows: 2 s for 16 cells, 15 s for 2^24."""
 
 
 def laplace_leakage_bound(
@@ -151,10 +153,6 @@ def _minority(alpha: float) -> float:
             f"alpha must be in (0, 1/k], at most 0.5 as k is at least 2, got {alpha}"
         )
     return float(alpha)
-
-
-MOST_SIGNS = 2**21
-"""Sign patterns that are enumerated, those of 21 rows: 2 s for 16 cells, 15 s for 2^24."""
 
 
 def extreme_output_leakage(

@@ -12,11 +12,10 @@ __getattr__ = face(
         "databases.counted": "answer_rows people_of read_as",
         "databases.query": "DIALECTS query_text",
         "estimates": "all_within consistent_tables",
-        "intervals": "half_widths",
+        "intervals": "cube_half_widths half_widths",
         "manifest": "as_text manifest_of",
         "measured.versions": "coarser",
         "nested_counts": "closest_cells rounded_cells",
-        "noise.cube_intervals": "cube_half_widths",
         "noise.exact": "calibrated_on exact_noise gaussian_parameter "
         "laplace_parameter require_agreement",
         "noise.sampler": "draw draw_cube privacy_map",

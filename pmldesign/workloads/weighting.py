@@ -32,6 +32,9 @@ from pmldesign_solvers.operators.scaled_rows import ScaledRows
 if TYPE_CHECKING:
     from pmldesign_solvers.streams.chain import RunningSums
 
+LARGEST_WEIGHT = 1e50
+"""Weights lie between its inverse and this."""
+
 
 def weighted(workload: Workload, weights: ArrayLike, *, name: str | None = None) -> Workload:
     """The queries of a workload, each times its weight.
@@ -69,10 +72,6 @@ def weighted_parts(workload: Workload, weights: Sequence[float]) -> Workload:
     scaled.name = workload.name
     scaled.unweighted = workload.unweighted or workload
     return scaled
-
-
-LARGEST_WEIGHT = 1e50
-"""Weights lie between its inverse and this."""
 
 
 class WeightedWorkload(ScaledRows, Workload):

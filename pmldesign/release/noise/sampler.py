@@ -45,6 +45,8 @@ CHUNK = 2**16
 
 Sampler = Callable[[Noise, float, int], Integers]
 """Kind of noise, its scale in whole numbers, how many; shape (count,)."""
+Below = Callable[[int], int]
+"""A uniform whole number that is at least 0 and below another one."""
 
 
 def draw(noise: Noise, scale: float, count: int) -> Integers:
@@ -92,10 +94,6 @@ def _measurement(noise: Noise, scale: float) -> Any:
     if noise is Noise.GAUSSIAN:
         return dp.m.make_gaussian(numbers, dp.l2_distance(T=float), scale=scale)
     return dp.m.make_laplace(numbers, dp.l1_distance(T=dp.i64), scale=scale)
-
-
-Below = Callable[[int], int]
-"""A uniform whole number that is at least 0 and below another one."""
 
 
 def draw_cube(

@@ -29,6 +29,7 @@ from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
 DIRECT_TERMS = 4096
 """Terms of a sum that are added one by one."""
+Attributes = tuple[int, ...]
 
 
 def contrasts(x: Array) -> Array:
@@ -68,9 +69,6 @@ def largest_column(n: int) -> float:
         total += float(scipy.special.digamma(last) - scipy.special.digamma(first))
         total += float(scipy.special.polygamma(2, last) - scipy.special.polygamma(2, first)) / 16
     return total
-
-
-Attributes = tuple[int, ...]
 
 
 def residual_contrasts(

@@ -24,6 +24,8 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.tables.measured import Measured
 
 Attributes = tuple[int, ...]
+FULL_RANK = 1e-12
+"""Least eigenvalue of G, relative to the largest: variances keep four digits at least."""
 
 
 class Coordinates:
@@ -87,10 +89,6 @@ class Coordinates:
             return expand(scaled)
 
         return turn
-
-
-FULL_RANK = 1e-12
-"""Least eigenvalue of G, relative to the largest: variances keep four digits at least."""
 
 
 def has_full_rank(design: Array) -> bool:

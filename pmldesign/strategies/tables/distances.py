@@ -44,6 +44,9 @@ from pmldesign_solvers.tables.problem import Attributes
 from pmldesign_solvers.tables.sectors import Sector
 from pmldesign_solvers.tables.upper_bound import largest_column, summed
 
+MAX_ATTRIBUTES = 14
+"""Their 2^14 sets times some hundreds of tables take a second."""
+
 
 def squared_lengths(ordered: Mapping[int, Measured]) -> dict[int, float]:
     """rho_i of each attribute, rounded up."""
@@ -127,10 +130,6 @@ def _fits(
 def _increasing(members: Attributes, allowed: Set[int]) -> bool:
     """Whether these are some of the attributes that are allowed, in order."""
     return allowed >= {*members} and all(a < b for a, b in pairwise(members))
-
-
-MAX_ATTRIBUTES = 14
-"""Their 2^14 sets times some hundreds of tables take a second."""
 
 
 class TableDistances:

@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from pmldesign.strategies.row_kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
 
+LISTED = 16
+"""With more attributes in use, their 2^d sets are not listed: all cells count as the farthest."""
+Subsets = Sequence[tuple[int, ...]]
+
 
 class WeightedStrategy(CountsStrategy):
     """Measures some tables, each with a weight of its own.
@@ -140,12 +144,6 @@ class WeightedStrategy(CountsStrategy):
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm`, table by table."""
         return self.residual.norm_by_structure(workload, power)
-
-
-LISTED = 16
-"""With more attributes in use, their 2^d sets are not listed: all cells count as the farthest."""
-
-Subsets = Sequence[tuple[int, ...]]
 
 
 class WeightedTablesStrategy(WeightedStrategy):

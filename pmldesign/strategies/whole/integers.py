@@ -26,6 +26,8 @@ ROWS = 2**12
 """Of so many rows the sums of squares of 25 bits stay below 2^62."""
 
 EXACT_FLOAT, EXACT_INT64 = 2**53, 2**62
+SPAN = 1e-9
+"""R = M S holds if no row of R is farther from the row space of S than this part of it."""
 
 
 def times(matrix: Integers, x: Integers) -> Integers:
@@ -107,10 +109,6 @@ def _mass(x: Integers) -> int:
     if largest * len(x) < EXACT_INT64:
         return int(np.abs(x.astype(np.int64)).sum(axis=0).max())
     return largest * len(x)
-
-
-SPAN = 1e-9
-"""R = M S holds if no row of R is farther from the row space of S than this part of it."""
 
 
 def multiples(values: Array, bits: int) -> tuple[Integers, Array]:

@@ -50,6 +50,11 @@ from pmldesign_solvers.operators.differences import diameter, members_of
 from pmldesign_solvers.operators.norms import dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices, Operator
 
+EVEN = 3e-7
+"""Part of the weights that is the same for all pairs."""
+LOWERED = (3e-8, 1e-6, 3e-5, 1e-3)
+"""Parts by which S is lowered, one after the other."""
+
 
 def lower_bound_of_pairs(matrix: Array, u: Array, w: Array) -> float:
     """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian W."""
@@ -113,12 +118,6 @@ def upper_bound_of_pairs(
 def _relative(matrix: Array, members: Sequence[Indices]) -> Array:
     """Columns less the last one of their group, which is left out."""
     return np.hstack([matrix[:, cells[:-1]] - matrix[:, cells[-1:]] for cells in members])
-
-
-EVEN = 3e-7
-"""Part of the weights that is the same for all pairs."""
-LOWERED = (3e-8, 1e-6, 3e-5, 1e-3)
-"""Parts by which S is lowered, one after the other."""
 
 
 def lower_bound(matrix: Array, basis: Array, u: Array, w: Array, p: float) -> float:

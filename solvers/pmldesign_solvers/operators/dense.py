@@ -18,6 +18,9 @@ import scipy
 
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, EPS, Array, Indices, Merged, Operator
 
+JACOBI_ENTRIES = 2**20
+"""Largest m * n for which singular values are computed like that."""
+
 
 @dataclass(eq=False, repr=False)
 class DenseOperator(Operator):
@@ -162,10 +165,6 @@ def distinct_rows(matrix: Array) -> tuple[Indices, Indices]:
 
 NO_QUERIES = DenseOperator(np.zeros((0, 0)))
 """What merging leaves of a workload of zeros."""
-
-
-JACOBI_ENTRIES = 2**20
-"""Largest m * n for which singular values are computed like that."""
 
 
 def jacobi_svd(matrix: Array, rank: int) -> tuple[Array, Array]:

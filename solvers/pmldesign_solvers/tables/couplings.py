@@ -42,6 +42,8 @@ MAX_TOGETHER = 3
 
 Term = tuple[Attributes, Attributes, Attributes, tuple[int, ...]]
 """D, A, B and the features of the attributes of A and B, in their joint order."""
+LEAST_START = 1e-9
+"""Of s_S at the start, as a part of the largest: what nobody asks for is measured a little."""
 
 
 class Layout:
@@ -91,10 +93,6 @@ def _terms(sets: set[Attributes], dims: Mapping[int, int]) -> list[Term]:
             every = itertools.product(*(range(1, dims[i]) for i in joint))
             terms += [(d, a, b, modes) for modes in every]
     return terms
-
-
-LEAST_START = 1e-9
-"""Of s_S at the start, as a part of the largest: what nobody asks for is measured a little."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -33,6 +33,8 @@ from pmldesign_solvers.tables.sectors import Sector, subsets
 
 ETA = 1e-11
 """Relative size of what is added to a variance for the rounding of phi."""
+BLOCK = 2**18
+"""Variances that are formed at once: they fit into the caches of a processor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +83,6 @@ def asked_plain(attribute: int, size: int, operator: Operator | None) -> Asked:
         squares, sums = operator.row_norms(np.eye(size)), operator.matvec(np.ones(size))
     rest = np.maximum(squares - sums**2 / size, 0.0) * (size - 1) / size
     return Asked(attribute, np.column_stack([(sums / size) ** 2, rest]) * (1 + 16 * EPS))
-
-
-BLOCK = 2**18
-"""Variances that are formed at once: they fit into the caches of a processor."""
 
 
 class Variances:

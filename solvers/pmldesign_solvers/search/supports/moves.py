@@ -35,6 +35,19 @@ MOST_ATTRIBUTES = 16
 """Of such a table: it has 2^16 residuals."""
 MOST_COVERED = 1500
 """Tables asked for beyond which no larger ones are looked for; a second at 1140 tables."""
+FEW_ATTRIBUTES = 5
+"""Up to so many, all tables are looked at."""
+MOST_ENTERING = 4000
+"""Tables that are looked at in a round, those with the fewest cells."""
+FACTORS = (0.5, 1.0, 2.0)
+"""Weights of a table that is put in, times those of the tables that leave."""
+NEW = 0.3
+"""Its weight, relative to the largest, where none leaves."""
+HOPELESS = 0.05
+"""Relative, by how much the error grows at once in moves that are not looked at: of 45 moves that
+gained the most was 0.023, and four in five of those that did not were above."""
+AT_ONCE = 2**20
+"""Numbers in an array of moves by residuals."""
 
 
 def covers(sizes: Array, asked: Array) -> Iterator[Array]:
@@ -76,21 +89,6 @@ def _cover(inside: Any, sizes: Array, cells: Array, limit: float) -> Iterator[An
         left = (inside & ~table).any(axis=1)
         inside, cells = inside[left], cells[left]
         yield table
-
-
-FEW_ATTRIBUTES = 5
-"""Up to so many, all tables are looked at."""
-MOST_ENTERING = 4000
-"""Tables that are looked at in a round, those with the fewest cells."""
-FACTORS = (0.5, 1.0, 2.0)
-"""Weights of a table that is put in, times those of the tables that leave."""
-NEW = 0.3
-"""Its weight, relative to the largest, where none leaves."""
-HOPELESS = 0.05
-"""Relative, by how much the error grows at once in moves that are not looked at: of 45 moves that
-gained the most was 0.023, and four in five of those that did not were above."""
-AT_ONCE = 2**20
-"""Numbers in an array of moves by residuals."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
