@@ -28,13 +28,17 @@ STAGE_STEPS = 200
 """L-BFGS steps of one stage."""
 CORRECTIONS = 10
 """Pairs of steps and slopes; with 20 the same errors to 1e-8, prefix:64 in 6.7 s instead of 5.0."""
-HOPEFUL_WIDTH, BEHIND, PER_WIDTH = 0.03, 5e-3, 3.0
-"""From this width mu on, a descent that is worse than the best by more than BEHIND + PER_WIDTH mu,
-relatively, is given up: smoothing costs 0.3 mu to 1.5 mu of the error (running sums, a census
-table, random workloads)."""
-LEAST_WORK = 250_000
+SETTLED_WIDTH, SLOW, DOUBT = 0.01, 1e-4, 0.2
+"""From this width mu on, a descent rarely leaves its valley: a stage ends where a step gains less
+than SLOW mu of the error, and a descent that will not end ahead of the best is given up. Its error
+falls linearly with mu, to the limit within DOUBT of the last step between widths: on running sums,
+ranges, products and random workloads 0.1 of it in 19 of 20 descents. Without stages that end early
+the best is 0.1 % better at most, and takes twice as long."""
+LEAST_WORK = 150_000
 """Steps times cells before a search may be found not to pay, a second or two; prefix:64 at p = inf
-gains 0.6 % after 210,000, prefix:8 under replace 1.2 % after 90,000."""
+gains 0.5 % between 60,000 and 120,000."""
+WORTHWHILE = 0.1
+"""What a descent must promise to gain, as a part of the least gain that a search goes on for."""
 LEVEL_TOLERANCES = (1e-7, 1e-6, 1e-5, 1e-4)
 """Values this close, relative to the row that varies most, may be meant to be equal."""
 
@@ -92,14 +96,16 @@ class Descent:
     def follow(
         self, name: str, objective: Objective, start: Stacked, stages: list[Smoothing]
     ) -> float:
-        """Descend from a start; returns the best error on the way."""
-        x = objective.variables(start)
-        before = after = self.offer_point(objective, x)
+        """Descend from a start while that may lead ahead; returns the best error on the way."""
+        ahead = self.best[0] * (1 - WORTHWHILE * self._least_gain)
+        x, settled = objective.variables(start), False
+        before = after = error = self.offer_point(objective, x)
         if math.isinf(before):
             stages = []  # the start does not determine the workload: nowhere to begin
-        settled = False
+        widths = (math.inf, math.inf)
         try:
             for stage in stages:
+                slow = SLOW * stage.width if stage.width <= SETTLED_WIDTH else 0.0
                 descended = descend(
                     partial(objective.evaluate, smoothing=stage),
                     objective.variables(objective.form(x)),
@@ -107,15 +113,15 @@ class Descent:
                     bounds=objective.bounds(x.size),
                     maxiter=STAGE_STEPS,
                     maxcor=CORRECTIONS,
-                    ftol=1e-12,
+                    ftol=max(1e-12, slow),
                     gtol=1e-9,
                 )
-                x = descended.point
-                after = min(after, self.offer_point(objective, x))
+                x, earlier = descended.point, error
+                error, widths = self.offer_point(objective, x), (widths[1], stage.width)
+                after = min(after, error)
                 descended.unless_stopped()
-                margin = 1 + BEHIND + PER_WIDTH * stage.width
-                hopeless = stage.width <= HOPEFUL_WIDTH and after > margin * self.best[0]
-                if hopeless or (after > self.best[0] and not self.pays()):
+                judged = stage.width <= SETTLED_WIDTH or not self.pays()
+                if judged and _limit(earlier, error, *widths) >= ahead:
                     break
             else:
                 settled = bool(stages) and descended.settled
@@ -138,6 +144,13 @@ class Descent:
         if error < best:
             self.best_form = (objective, objective.form(x))
         return error
+
+
+def _limit(earlier: float, error: float, wider: float, width: float) -> float:
+    """The least that a descent may end with, by its errors at two widths."""
+    drop = max(earlier - error, 0.0)
+    rest = width / (wider - width) + DOUBT if wider > width else 1.0
+    return error - rest * drop
 
 
 def _levelled(row: Array, tolerance: float) -> Array:

@@ -72,7 +72,10 @@ def log_unit_error(
     inverse = _inverse(problem, blocks)
     trace, weights = problem.p_trace(inverse, power)
     d, Theta = blocks.diagonal, blocks.rows
-    along_rows = -((Theta @ inverse) @ weights) @ inverse / trace
+    if len(Theta) < len(d):
+        along_rows = ((Theta @ inverse) @ weights) @ inverse / -trace
+    else:
+        along_rows = Theta @ (inverse @ weights @ inverse) / -trace
     along_d = np.zeros_like(d)
     if problem.public_total:
         along_d -= d * np.einsum("ij,ij->i", inverse @ weights, inverse) / trace
@@ -152,31 +155,31 @@ class ColumnObjective:
         """Blocks d and Theta as they are, before normalisation."""
         return Stacked(self.diagonal, x.reshape(-1, self.problem.cells))
 
-    def bounds(self, size: int) -> list[tuple[float | None, None]]:
+    def bounds(self, size: int) -> list[tuple[float | None, None]] | None:
         """Bounds on the variables, for `scipy.optimize.minimize`."""
-        return [(None if self.signed else 0.0, None)] * size
+        return None if self.signed else [(0.0, None)] * size
 
     def strategy(self, x: Array) -> Array:
         """R, with columns of l1 norm 1."""
-        norms = self._norms(x.reshape(-1, self.problem.cells), 0.0)
+        norms = self._norms(np.abs(x.reshape(-1, self.problem.cells)))
         return self.form(x).matrix() / norms
 
     def evaluate(self, x: Array, smoothing: Smoothing) -> tuple[float, Array]:
         """The logarithm of the error at epsilon = 1, and its gradient."""
         Theta = x.reshape(-1, self.problem.cells)
-        norms = self._norms(Theta, smoothing.width)
+        size = np.sqrt(Theta**2 + smoothing.width**2) if self.signed else Theta
+        norms = self._norms(size)
         blocks = Stacked(self.diagonal / norms, Theta / norms)
         value, along_d, gradient = log_unit_error(self.problem, blocks, smoothing)
         products = along_d * blocks.diagonal + _column_products(gradient, blocks.rows)
-        slope = Theta / np.sqrt(Theta**2 + smoothing.width**2) if self.signed else 1.0
+        slope = Theta / size if self.signed else 1.0
         gradient = ((gradient - products * slope) / norms).ravel()
         if self.diagonal.any():
             return value, gradient
         penalty, pull = _scale_penalty(x)
         return value + penalty, gradient + pull
 
-    def _norms(self, Theta: Array, width: float) -> Array:
-        size = np.sqrt(Theta**2 + width**2) if self.signed else Theta
+    def _norms(self, size: Array) -> Array:
         norms: Array = np.maximum(self.diagonal + size.sum(axis=0), UNMEASURED)
         return norms
 

@@ -67,36 +67,48 @@ class SearchProblem:
             self.cells += 1
         if self.cells == 0 or (public_total and self.cells == 1):
             raise ValueError("every answer is known without measuring anything")
-        self._order = np.arange(self.cells)
+        self._order, self._in_order = np.arange(self.cells), False
         self._gram = self.gram(self.counts)
         if not ordered:
             self._order = _seriation(self._gram)
             self._gram = self._gram[np.ix_(self._order, self._order)]
+        self._in_order = small or (ordered and self._counted == self.cells)
+        if small:
+            padded = np.pad(self._operator.to_dense(), ((0, 0), (0, self.cells - self._counted)))
+            self._operator = DenseOperator(np.ascontiguousarray(padded[:, self._order]))
         rank = np.argsort(self._order)
         self.cell_of: Indices = np.where(labels >= 0, rank[labels], -1)
         self._sizes = np.bincount(self.cell_of[labels >= 0], minlength=self.cells)
 
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A of the merged, ordered cells."""
+        gram = self._operator.gram(weights)
+        if self._in_order:
+            return gram
         padded = np.zeros((self.cells, self.cells))
-        padded[: self._counted, : self._counted] = self._operator.gram(weights)
+        padded[: self._counted, : self._counted] = gram
         return padded[np.ix_(self._order, self._order)]
 
     def row_quadratic(self, matrix: Array) -> Array:
         """diag(A X A^T), non-negative."""
-        original = np.empty_like(matrix)
-        original[np.ix_(self._order, self._order)] = matrix
-        block = np.ascontiguousarray(original[: self._counted, : self._counted])
-        return np.asarray(np.maximum(self._operator.row_quadratic(block), 0.0))
+        if not self._in_order:
+            original = np.empty_like(matrix)
+            original[np.ix_(self._order, self._order)] = matrix
+            matrix = np.ascontiguousarray(original[: self._counted, : self._counted])
+        return np.asarray(np.maximum(self._operator.row_quadratic(matrix), 0.0))
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (cells, c)."""
+        if self._in_order:
+            return self._operator.matvec(x)
         original = np.empty_like(x)
         original[self._order] = x
         return self._operator.matvec(np.ascontiguousarray(original[: self._counted]))
 
     def rmatvec(self, y: Array) -> Array:
         """A^T y, for y of shape (m', c)."""
+        if self._in_order:
+            return self._operator.rmatvec(y)
         padded = np.zeros((self.cells, y.shape[1]))
         padded[: self._counted] = self._operator.rmatvec(y)
         return padded[self._order]

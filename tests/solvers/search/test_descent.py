@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from l1_checks import assert_sound, baselines, exact_error
@@ -9,11 +11,15 @@ from pmldesign_solvers.search import (
     LEAST_WORK,
     PATIENCE,
     AddRemoveL1,
+    ColumnObjective,
     Descent,
     Leakage,
     ReplaceL1,
     SearchOptions,
     SearchProblem,
+    Smoothing,
+    Stacked,
+    descent,
     solve,
 )
 
@@ -205,3 +211,50 @@ def test_the_later_half_of_the_work_decides_whether_a_search_pays():
         assert search.pays()
         search._proceed()
     assert not search.pays()
+
+
+@pytest.mark.parametrize("p", [2, math.inf])
+def test_a_descent_that_cannot_win_is_given_up_and_one_that_wins_is_not(p):
+    problem = SearchProblem(parse_workload("prefix:12"), p, public_total=False, ordered=True)
+    rule = AddRemoveL1(1.0)
+    objective = ColumnObjective(problem, np.zeros(12), True)
+    stages = [Smoothing(10.0**-k) for k in range(1, 6)]
+    start = Stacked(np.zeros(12), np.eye(12) + np.tril(np.full((12, 12), 0.1)))
+    alone = Descent(problem, rule, math.inf)
+    reached = alone.follow("alone", objective, start, stages)
+    for factor, wins in ((0.97, True), (1.0 + 1e-3, False)):
+        # the error that is to be beaten: the one that is reached, over a factor
+        search = Descent(problem, rule, math.inf)
+        search.best = (reached / factor, np.eye(12))
+        steps = search._work
+        found = search.follow("again", objective, start, stages)
+        assert found >= reached * (1 - 1e-9)
+        assert (found == reached) is wins
+        assert (search._work - steps == alone._work) is wins
+
+
+def test_errors_that_fall_linearly_tell_the_limit():
+    limit, slope = 2.0, 0.7
+    for wider, width in ((0.03, 0.01), (1e-3, 3e-4)):
+        errors = [limit * (1 + slope * mu) for mu in (wider, width)]
+        drop = errors[0] - errors[1]
+        told = descent._limit(*errors, wider, width)
+        assert limit - descent.DOUBT * drop * (1 + 1e-9) <= told <= limit
+    # an error that rises promises nothing; the same stage again promises what it gained last
+    assert descent._limit(1.0, 1.5, 0.03, 0.01) == 1.5
+    assert descent._limit(1.5, 1.25, 0.01, 0.01) == 1.0
+
+
+def test_starts_that_repeat_others_are_followed_once():
+    rows = np.tril(np.ones((6, 6)))
+    starts = {"one": rows, "again": rows * (1 + 1e-14), "other": np.triu(rows.T + 1.0)}
+    solution = solve(
+        parse_workload("prefix:6"),
+        2,
+        scale=AddRemoveL1(1.0),
+        starts=starts,
+        options=SearchOptions(restarts=0),
+    )
+    names = [start.name for start in solution.starts]
+    assert {"one", "other"} <= set(names)
+    assert "again" not in names
