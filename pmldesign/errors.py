@@ -5,7 +5,6 @@ Messages name the argument, say what was got and what is allowed, and what to tr
 
 import re
 from functools import cache
-from importlib import metadata
 from importlib.util import find_spec
 
 UNBIASED = "0.14.2"
@@ -32,6 +31,8 @@ def require_extra(what: str, package: str, extra: str, instead: str = "") -> Non
 @cache
 def version(package: str) -> str:
     """The version of an installed package, whose page of facts is read once."""
+    from importlib import metadata
+
     return metadata.version(package)
 
 

@@ -9,6 +9,8 @@ Commands are imported when they are called, so that `pmldesign --help` does not 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -16,7 +18,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from pmldesign.cli.terminal import process
-from pmldesign.cli.terminal.text import nearest
 from pmldesign.errors import PmldesignError, printable
 from pmldesign_solvers import face
 
@@ -24,14 +25,13 @@ __getattr__ = face(
     __name__,
     {
         "demo": "DEMONSTRATIONS MEANS",
-        "documents.baselines": "usual_rows",
+        "documents.comparison": "usual_rows",
         "documents.document": "Document Section Table",
         "documents.parts": "promised",
         "options.fields": "argument as_command given group option",
         "options.results": "Outputs",
-        "terminal.process": "complain signals",
+        "terminal.process": "complain signals wrapped",
         "terminal.show": "facts note print_json progress table",
-        "terminal.text": "wrapped",
     },
 )
 
@@ -87,7 +87,7 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            ctx.fail(f"No such command {name!r}{nearest(name, COMMANDS)}")
+            ctx.fail(f"No such command {name!r}{_nearest(name, COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -143,7 +143,14 @@ def _hint(error: click.UsageError) -> str:
     """The allowed value that is most like a mistyped one."""
     kind = getattr(getattr(error, "param", None), "type", None)
     given = re.match("'([^']*)' is not one of", error.message)
-    return nearest(given[1], kind.choices) if isinstance(kind, click.Choice) and given else ""
+    return _nearest(given[1], kind.choices) if isinstance(kind, click.Choice) and given else ""
+
+
+def _nearest(word: str, words: Iterable[str]) -> str:
+    """A hint for a mistyped word; empty where none is like it."""
+    by_lower = {word.lower(): word for word in words}
+    close = get_close_matches(word.lower(), by_lower, n=1)
+    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
 def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pmldesign.api import error_bounds
 from pmldesign.bounds import Bound, Kind
-from pmldesign.cli.documents.baselines import usual_rows
+from pmldesign.cli.documents.comparison import usual_rows
 from pmldesign.cli.documents.document import (
     Document,
     Fact,

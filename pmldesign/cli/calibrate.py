@@ -21,7 +21,8 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import AnyParticipation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import DenseWorkload, Workload
-from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, count_text
+from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS
+from pmldesign.workloads.display import count_text
 
 
 @dataclass(frozen=True, kw_only=True)

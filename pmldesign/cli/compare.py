@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from pmldesign.cli.documents.comparison import document_of
 from pmldesign.cli.options.fields import argument, as_command, group, numbers, option
 from pmldesign.cli.options.promises import LISTS, PromiseOptions, own_grid
 from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, search_time
 from pmldesign.cli.options.results import Outputs, drawing
 from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
 from pmldesign.cli.terminal.show import note, progress
-from pmldesign.comparison.comparison import Comparison, compare_all
 from pmldesign.comparison.parallel import Workers
-from pmldesign.comparison.tasks import DESIGN, LEAST_NORM
 from pmldesign.errors import NotConvergedError
-from pmldesign.files import read_strategy
-from pmldesign.strategies import BASELINES, Strategy
-from pmldesign.strategies.baselines.registry import usual_baselines
-from pmldesign.workloads import Workload, expand_family
 
-USUAL = (DESIGN, "tree", "haar", "identity", "workload")
+if TYPE_CHECKING:
+    from pmldesign.comparison.comparison import Comparison
+    from pmldesign.strategies import Strategy
+    from pmldesign.workloads import Workload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +34,10 @@ class Asked:
         metavar="P[,P...]",
     )
     strategies: str | None = option(
-        "design (the best found), least-norm, names of baselines, files, or all. Default: "
-        + ",".join(USUAL)
-        + ". Baselines: "
-        + ", ".join(baseline.name for baseline in BASELINES)
-        + ", tree:B, weighted-tree:B, banded:B, blt:K.",
+        "design (the best found), least-norm, names of baselines, files, or all. Default:"
+        " design,tree,haar,identity,workload. Baselines: identity, workload, tree, tree:best,"
+        " weighted-tree, haar, fourier, hadamard, square-root, henzinger-upadhyay, eigen-design,"
+        " tree:B, weighted-tree:B, banded:B, blt:K.",
         type=StrategyNames(),
         metavar="NAME[,NAME...]",
     )
@@ -68,6 +64,10 @@ def command(asked: Asked) -> None:
     public = question.public(promise.neighbours)
     promises = promise.build_all()
     Workers(asked.jobs)  # refused before files are read
+    from pmldesign.cli.documents.comparison import document_of
+    from pmldesign.comparison.comparison import compare_all
+    from pmldesign.workloads import expand_family
+
     names: Sequence[str] = asked.workloads
     if question.schema is None:
         names = [name for text in names for name in expand_family(text)]
@@ -95,6 +95,11 @@ def command(asked: Asked) -> None:
 
 def _strategies(text: str | None, queries: Sequence[Workload]) -> list[str | Strategy]:
     """The names, and the strategies in the files, that the option lists."""
+    from pmldesign.comparison.tasks import DESIGN, LEAST_NORM
+    from pmldesign.files import read_strategy
+    from pmldesign.strategies import BASELINES
+    from pmldesign.strategies.baselines.registry import usual_baselines
+
     if text is None:
         usual = (name for asked in queries for name in usual_baselines(asked))
         return [*dict.fromkeys([DESIGN, *usual])]

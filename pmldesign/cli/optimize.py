@@ -101,7 +101,7 @@ def command(asked: Asked) -> None:
     noise = asked.promise.noise
     if asked.streaming:
         noise = _streaming_noise(guarantee, relation, noise)
-    from pmldesign.cli.documents.baselines import usual_rows
+    from pmldesign.cli.documents.comparison import usual_rows
     from pmldesign.cli.documents.designs import Designed
     from pmldesign.comparison.rows import best_first, with_ratios
     from pmldesign.designs.best_noise import all_designs

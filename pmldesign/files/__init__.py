@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING
 
 from pmldesign.files.atomic import atomic_write as atomic_write
 from pmldesign.files.atomic import check_writable as check_writable
-from pmldesign.files.workloads import load_workload as load_workload
-from pmldesign.files.workloads import read_workload as read_workload
-from pmldesign.files.workloads import write_workload as write_workload
 from pmldesign_solvers import face
 
 if TYPE_CHECKING:
@@ -19,8 +16,10 @@ if TYPE_CHECKING:
     from pmldesign.files.strategies import read_strategy as read_strategy
     from pmldesign.files.strategies import write_strategy as write_strategy
     from pmldesign.files.verification import verify_file as verify_file
+    from pmldesign.files.workloads import load_workload as load_workload
+    from pmldesign.files.workloads import read_workload as read_workload
+    from pmldesign.files.workloads import write_workload as write_workload
 
-# strategies need scipy, workloads do not
 __getattr__ = face(
     __name__,
     {
@@ -30,5 +29,6 @@ __getattr__ = face(
         "strategies": "read_guarantee read_noise read_strategy write_strategy",
         "structures": "FORMS form_for",
         "verification": "verify_file",
+        "workloads": "load_workload read_workload write_workload",
     },
 )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import scipy
-
 from pmldesign.errors import InvalidInputError
 
 WIDTH = 5e-7
@@ -44,19 +42,20 @@ def private_end(
     Raises:
         InvalidInputError: no scale between 1e-304 and 1e304 is at the boundary.
     """
-    met, violated = math.inf, -math.inf  # logarithms of scales
+    # logarithms of scales, and by how much those of their losses are above that of the target
+    (met, below), (violated, above) = (math.inf, 0.0), (-math.inf, 0.0)
 
-    def excess(log_scale: float) -> float:
-        nonlocal met, violated
+    def evaluate(log_scale: float) -> None:
+        nonlocal met, violated, below, above
         value = loss(math.exp(log_scale))
+        excess = (math.log(value) if value > 0 else VANISHED) - math.log(target)
         if value <= target:
-            met = min(met, log_scale)
+            met, below = log_scale, excess
         else:  # also where the loss is not a number
-            violated = max(violated, log_scale)
-        return (math.log(value) if value > 0 else VANISHED) - math.log(target)
+            violated, above = log_scale, excess
 
     log_scale, step = math.log(start), math.log(ratio)
-    excess(log_scale)
+    evaluate(log_scale)
     while math.isinf(met) or math.isinf(violated):
         if not LOWEST < log_scale < HIGHEST:
             raise InvalidInputError(
@@ -66,9 +65,19 @@ def private_end(
         log_scale += step if math.isinf(met) else -step
         log_scale = min(max(log_scale, LOWEST), HIGHEST)
         step *= 2
-        excess(log_scale)
-    # the logarithms of the loss and of the scale are nearly linear in each other: few steps
-    scipy.optimize.brentq(excess, violated, met, xtol=width / 4, rtol=1e-15, disp=False)
+        evaluate(log_scale)
+    # the logarithms of the loss and of the scale are nearly linear in each other: few secants, for
+    # which an end that stays again counts half as much (Illinois); every fourth step halves
+    turn, stays = 0, None
     while met > violated + width:
-        excess((met + violated) / 2)
+        log_scale, turn, before, stayed = (met + violated) / 2, turn + 1, met, stays
+        secant = (violated * below - met * above) / ((below - above) or math.nan)
+        if turn % 4 and violated <= secant <= met:
+            log_scale = min(max(secant, violated + width / 2), met - width / 2)
+        evaluate(log_scale)
+        stays = "violated" if met < before else "met"
+        if stays == stayed == "violated":
+            above /= 2
+        elif stays == stayed:
+            below /= 2
     return math.exp(met)

@@ -35,8 +35,6 @@ from pmldesign.privacy.columns import DIAMETERS, column_labels, longest_column, 
 from pmldesign.privacy.columns import Norm as Norm
 from pmldesign.privacy.columns import distance_blocks as distance_blocks
 from pmldesign.privacy.outward import UNIT, factor_above, is_whole, raised, unscaled
-from pmldesign.workloads.base import check_entries
-from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
 
 if TYPE_CHECKING:
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
 
     from pmldesign.privacy.currencies.sampled import Sampling
     from pmldesign.privacy.noise import Noise
+    from pmldesign.workloads.public import Public
 
 VANISHING = 2.0**-500
 """Distances of different columns, relative to the largest, are raised to this: below it the squares
@@ -224,6 +223,8 @@ def scaled_distances(
     Raises:
         InvalidInputError: no finite matrix, or too many columns.
     """
+    from pmldesign.workloads.base import check_entries
+
     matrix = finite_matrix("strategy_matrix", strategy_matrix)
     cells = matrix.shape[1]
     check_entries(

@@ -37,7 +37,7 @@ from pmldesign.privacy.alpha.sample import SampledAlpha
 from pmldesign.privacy.currencies.relation import Promise
 from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.workloads.base import count_text
+from pmldesign.workloads.display import count_text
 from pmldesign_solvers.operators.operator import EPS, Array
 
 ALPHA_ROUNDING = 1e-12

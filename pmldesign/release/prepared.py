@@ -37,7 +37,7 @@ from pmldesign.strategies.participation.strategy import person_rows, with_partic
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.strategies.whole.tables import TableCounts
 from pmldesign.workloads import Workload
-from pmldesign.workloads.base import count_text
+from pmldesign.workloads.display import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array

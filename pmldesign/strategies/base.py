@@ -42,8 +42,8 @@ from pmldesign.strategies.arguments import (
     require_same_cells,
     strategy_matrix,
 )
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries, count_text
-from pmldesign.workloads.display import Displayed, Drawn, Facts
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.display import Displayed, Drawn, Facts, count_text
 from pmldesign.workloads.public import NOTHING, Public, beside_records
 from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.operators.norms import power_mean

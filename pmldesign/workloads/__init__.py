@@ -4,40 +4,49 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload as Workload
-from pmldesign.workloads.dense import DenseWorkload as DenseWorkload
-from pmldesign.workloads.dense import complex_workload
-from pmldesign.workloads.kronecker import KroneckerWorkload as KroneckerWorkload
-from pmldesign.workloads.named.table import NamedWorkload as NamedWorkload
-from pmldesign.workloads.named.table import named_workloads as named_workloads
-from pmldesign.workloads.nested.laminar import as_nested as as_nested
-from pmldesign.workloads.parsing import expand_family as expand_family
-from pmldesign.workloads.parsing import parse_workload as parse_workload
-from pmldesign.workloads.ranges import RangeWorkload as RangeWorkload
-from pmldesign.workloads.tables.marginals import MarginalsWorkload as MarginalsWorkload
-from pmldesign.workloads.tables.workload import TablesWorkload as TablesWorkload
-from pmldesign.workloads.union import UnionWorkload as UnionWorkload
 from pmldesign_solvers import face
+
+if TYPE_CHECKING:
+    from pmldesign.workloads.base import Workload as Workload
+    from pmldesign.workloads.dense import DenseWorkload as DenseWorkload
+    from pmldesign.workloads.kronecker import KroneckerWorkload as KroneckerWorkload
+    from pmldesign.workloads.named.table import NamedWorkload as NamedWorkload
+    from pmldesign.workloads.named.table import named_workloads as named_workloads
+    from pmldesign.workloads.nested.laminar import as_nested as as_nested
+    from pmldesign.workloads.parsing import expand_family as expand_family
+    from pmldesign.workloads.parsing import parse_workload as parse_workload
+    from pmldesign.workloads.ranges import RangeWorkload as RangeWorkload
+    from pmldesign.workloads.tables.marginals import MarginalsWorkload as MarginalsWorkload
+    from pmldesign.workloads.tables.workload import TablesWorkload as TablesWorkload
+    from pmldesign.workloads.union import UnionWorkload as UnionWorkload
 
 __getattr__ = face(
     __name__,
     {
+        "base": "Workload",
+        "dense": "DenseWorkload",
         "known": "as_public tables_of",
+        "kronecker": "KroneckerWorkload",
         "named.census": "GROUP_STARTS census_p12",
         "named.queries": "all_marginals",
-        "named.table": "NAMES",
+        "named.table": "NAMES NamedWorkload named_workloads",
+        "nested.laminar": "as_nested",
         "nested.regions": "RegionsWorkload tops_of",
         "nested.tables": "RegionTable RegionTablesWorkload",
+        "parsing": "expand_family parse_workload",
         "public": "NOTHING Public RECORDS",
+        "ranges": "RangeWorkload",
         "running": "AllRangesWorkload RunningWorkload",
         "sparse": "SparseWorkload",
+        "tables.marginals": "MarginalsWorkload",
         "tables.same": "as_tables common_sizes",
-        "union": "as_marginals by_attribute products_over",
+        "tables.workload": "TablesWorkload",
+        "union": "UnionWorkload as_marginals by_attribute products_over",
         "weighting": "WeightedWorkload near_one weighted weighted_parts",
     },
 )
@@ -57,6 +66,12 @@ def as_workload(value: Any) -> Workload:
     Raises:
         InvalidInputError: something else, or the contents are not a workload.
     """
+    from pmldesign.workloads.base import Workload
+    from pmldesign.workloads.dense import DenseWorkload, complex_workload
+    from pmldesign.workloads.nested.laminar import as_nested
+    from pmldesign.workloads.parsing import parse_workload
+    from pmldesign.workloads.union import UnionWorkload
+
     if isinstance(value, Workload):
         return as_nested(value) if isinstance(value, UnionWorkload) else value
     if isinstance(value, str):
@@ -82,6 +97,8 @@ def as_workload(value: Any) -> Workload:
 
 def _of_frame(frame: Any) -> Workload:
     """The queries in the rows of a data frame, called by its index where that holds text."""
+    from pmldesign.workloads.dense import DenseWorkload
+
     workload = DenseWorkload(frame.to_numpy())
     index = tuple(getattr(frame, "index", ()))
     if len(index) == workload.shape[0] and all(isinstance(entry, str) for entry in index):

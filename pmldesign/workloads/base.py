@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.display import Displayed, Facts
+from pmldesign.workloads.display import Displayed, Facts, count_text
 from pmldesign.workloads.public import NOTHING, Public
 from pmldesign_solvers.operators.dense import DenseOperator, largest_entries
 from pmldesign_solvers.operators.operator import (
@@ -56,11 +56,6 @@ def check_entries(
             f"({Decimal(m * n) / 2**27:.3g} GiB), more than the "
             f"{MAX_ENTRIES} that are ever written out; {remedy}"
         )
-
-
-def count_text(count: int) -> str:
-    """A whole number for messages: all of its digits while they are few."""
-    return str(count) if count < 10**15 else f"{Decimal(count):.3g}"
 
 
 class Workload(Displayed, Operator):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from html import escape
 from importlib.util import find_spec
 from typing import Any
@@ -96,3 +97,8 @@ def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     start = [rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule"]
     end = [r"\bottomrule", r"\end{tabular}", ""]
     return "\n".join([*start, first, r"\midrule", *others, *end])
+
+
+def count_text(count: int) -> str:
+    """A whole number for messages: all of its digits while they are few."""
+    return str(count) if count < 10**15 else f"{Decimal(count):.3g}"

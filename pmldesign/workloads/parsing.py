@@ -26,10 +26,11 @@ from functools import cache
 from typing import NoReturn
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, count_text
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload
+from pmldesign.workloads.display import count_text
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.named.queries import MAX_QUERIES
-from pmldesign.workloads.named.table import NamedWorkload, named_workloads
+from pmldesign.workloads.named.table import NAMES, NamedWorkload
 from pmldesign.workloads.tables.same import MAX_JOINED, as_tables, domain_of
 from pmldesign.workloads.union import UnionWorkload, as_marginals
 from pmldesign.workloads.weighting import weighted
@@ -50,14 +51,14 @@ def starts_with_name(text: str) -> bool:
     head, star, rest = text.partition("*")
     named = rest if star and WEIGHT.fullmatch(head) else text
     name = named.partition("*")[0].partition(":")[0].strip()
-    return any(name == entry.name for entry in named_workloads())
+    return any(name == entry.name for entry in NAMES)
 
 
 def parse_workload(text: str) -> Workload:
     """The workload that a text names.
 
     Args:
-        text: a name with its sizes as in named_workloads(), several joined by "*" (every
+        text: a name with its sizes as in `NAMES`, several joined by "*" (every
             combination of their queries), or several of those joined by "+" (all their queries),
             each of these with a weight in front if its errors count more or less ("2*prefix:64").
 
@@ -189,7 +190,7 @@ def expand_family(text: str) -> list[str]:
 
 def _parse_factor(text: str) -> Workload:
     name, colon, tail = (part.strip() for part in text.partition(":"))
-    entries = {entry.name: entry for entry in named_workloads()}
+    entries = {entry.name: entry for entry in NAMES}
     if name not in entries:
         nearest = get_close_matches(name.lower(), entries, n=1)
         hint = f"did you mean {nearest[0]}? " if nearest else ""
@@ -253,7 +254,7 @@ def _decimal(value: str, text: str, entry: NamedWorkload, *, sign: str = "") -> 
 def _attribute(size: str, text: str, entry: NamedWorkload) -> Workload:
     """The queries of an attribute: "prefix85" is prefix:85, "window64/7" is window:64,7."""
     parts = re.fullmatch(r"([a-z][a-z-]*?)\s*(\d[\d/. ]*(?:/[a-z]+ *=[\d ]*)?)", size)
-    names = [row.name for row in named_workloads() if row.arguments and row is not entry]
+    names = [row.name for row in NAMES if row.arguments and row is not entry]
     if parts is None or parts[1] not in names:
         _refuse(text, entry, f"an attribute such as prefix85 takes a name of {', '.join(names)}")
     return _parse_factor(f"{parts[1]}:{parts[2].replace('/', ',')}")

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload, check_entries, count_text
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.display import count_text
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import RunningSums
 

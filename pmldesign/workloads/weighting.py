@@ -21,8 +21,9 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import doubles, real_numbers
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload, count_text
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.dense import DenseWorkload
+from pmldesign.workloads.display import count_text
 from pmldesign.workloads.sparse import SparseWorkload
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.normalised import MODERATE

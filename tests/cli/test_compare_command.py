@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pmldesign.cli.compare
+import pmldesign.comparison.comparison
 import pmldesign.strategies.baselines.registry
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import BASELINES
@@ -243,13 +244,13 @@ def test_what_is_not_named_may_be_left_out(run, monkeypatch):
 
 
 def test_several_processes(run, monkeypatch):
-    asked, usual = [], pmldesign.cli.compare.compare_all
+    asked, usual = [], pmldesign.comparison.comparison.compare_all
 
     def watched(*arguments, jobs, **options):
         asked.append(jobs)
         return usual(*arguments, **options)
 
-    monkeypatch.setattr(pmldesign.cli.compare, "compare_all", watched)
+    monkeypatch.setattr(pmldesign.comparison.comparison, "compare_all", watched)
     options = ["prefix:2..4", "--p", "2,inf", "--strategies", "least-norm,tree"]
     assert run("compare", *options, "--jobs", "2").stdout == run("compare", *options).stdout
     assert asked == [2, 1]

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-import pmldesign.cli.documents.baselines
+import pmldesign.cli.documents.comparison
 import pmldesign.cli.optimize
 from pmldesign.cli import main, usual_rows
 from pmldesign.files import read_strategy
@@ -138,7 +138,7 @@ def test_the_design_is_shown_and_written_before_anything_is_compared_with_it(
         seen.append((sys.stdout.getvalue(), (tmp_path / "s.npz").exists()))
         return []
 
-    monkeypatch.setattr(pmldesign.cli.documents.baselines, "usual_rows", usual)
+    monkeypatch.setattr(pmldesign.cli.documents.comparison, "usual_rows", usual)
     stdout = io.StringIO()
     monkeypatch.setattr(sys, "stdout", stdout)
     main.main(["optimize", "prefix:8", *output], standalone_mode=False)
@@ -153,7 +153,7 @@ def test_the_best_row_comes_first_whatever_it_is(run, monkeypatch):
         rows = usual_rows(*arguments, **options)
         return [*rows, dataclasses.replace(rows[0], strategy="wonder", error=1e-3)]
 
-    monkeypatch.setattr(pmldesign.cli.documents.baselines, "usual_rows", with_a_wonder)
+    monkeypatch.setattr(pmldesign.cli.documents.comparison, "usual_rows", with_a_wonder)
     rows = run.json("optimize", "prefix:4")["strategies"]
     names = ["wonder", "design", "tree", "haar", "identity", "workload"]
     assert [row["name"] for row in rows] == names
@@ -205,7 +205,7 @@ def test_a_wider_gap_is_enough_when_asked_for(run):
 def test_limits_show_and_write_the_best_so_far_and_exit_3(
     run, tmp_path, monkeypatch, options, status
 ):
-    monkeypatch.setattr(pmldesign.cli.documents.baselines, "BEYOND", 0.0)
+    monkeypatch.setattr(pmldesign.cli.documents.comparison, "BEYOND", 0.0)
     result = run("optimize", "prefix:64", *options, "-o", "early.npz", "--json")
     assert result.exit_code == 3
     shown = json.loads(result.stdout)
@@ -288,7 +288,7 @@ def test_ctrl_c_in_the_table_keeps_the_design(run, tmp_path, monkeypatch):
     def stop(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pmldesign.cli.documents.baselines, "compare_all", stop)
+    monkeypatch.setattr(pmldesign.cli.documents.comparison, "compare_all", stop)
     result = run("optimize", "prefix:4", "--json", "-o", "s.npz")
     assert result.exit_code == 0
     assert [row["name"] for row in json.loads(result.stdout)["strategies"]] == ["design"]

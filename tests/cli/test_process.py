@@ -102,10 +102,23 @@ def test_ctrl_c_during_a_long_solve(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["s.npz"]
 
 
-def test_help_loads_no_numerical_library(tmp_path):
+@pytest.mark.parametrize(
+    ("words", "never"),
+    [
+        ("--help", "numpy scipy cvxpy matplotlib rich importlib.metadata"),
+        (
+            "compare prefix:8 --epsilon -1",
+            "pmldesign.comparison.comparison pmldesign.workloads.base",
+        ),
+        ("optimize prefix:8", "scipy.linalg scipy.special scipy.optimize scipy.sparse"),
+        ("calibrate identity:8 --mu 1", "scipy.linalg scipy.special scipy.optimize"),
+    ],
+)
+def test_commands_load_only_what_they_use(tmp_path, words, never):
     code = (
-        "import sys; from pmldesign.cli import main; main(['--help'], standalone_mode=False);"
-        "assert not {'numpy', 'scipy', 'cvxpy', 'matplotlib', 'rich'} & set(sys.modules)"
+        "import sys; from pmldesign.cli import main; "
+        f"main({words.split()}, standalone_mode=False);"
+        f"found = set({never.split()}) & set(sys.modules); assert not found, found"
     )
     process = start(code=code, cwd=tmp_path)
     _, stderr = process.communicate()

@@ -21,7 +21,7 @@ from pmldesign.privacy.guarantees import PML, EnvelopePML, Guarantee, PMLGuarant
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.participation.schema import AnyParticipation
 from pmldesign.workloads import Workload
-from pmldesign.workloads.base import count_text
+from pmldesign.workloads.display import count_text
 from pmldesign_solvers.certificate.cells import Certificate
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmldesign.cli.documents import parts
-from pmldesign.cli.documents.baselines import beside, require_time
+from pmldesign.cli.documents.comparison import beside, require_time
 from pmldesign.cli.documents.document import Document, Picture, Section, Table, records
 from pmldesign.cli.documents.parts import Said
 from pmldesign.designs.rivals import require_quick

@@ -138,6 +138,8 @@ class QuestionOptions:
             FileError: the schema cannot be read.
             InvalidInputError: both say it, or it is none.
         """
+        if self.participation is None and self.schema is None:
+            return None
         from pmldesign.strategies.participation.schema import as_participation
 
         asked = as_participation(self.participation)

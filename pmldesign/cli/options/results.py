@@ -15,7 +15,6 @@ from pmldesign.cli.documents.document import Document, Section, Table
 from pmldesign.cli.options.fields import option
 from pmldesign.cli.terminal.show import print_json, print_sections
 from pmldesign.files import atomic_write, check_writable
-from pmldesign.workloads.display import latex_table
 
 
 def _drawn(*what: Any) -> Callable[[Path], None]:
@@ -125,5 +124,7 @@ class Outputs:
                 writer.writeheader()
                 writer.writerows(table.records)
         if self.latex is not None:
+            from pmldesign.workloads.display import latex_table
+
             with atomic_write(self.latex, "w") as handle:
                 handle.write(latex_table(table.header, table.cells))

@@ -4,14 +4,16 @@ Signals become exceptions, so that half-written files and other processes are re
 out: Ctrl-C a KeyboardInterrupt, which solvers answer with what they have, and TERM and HUP an
 `Ended`, which gives exit code 128 + the number of the signal. What cannot be written to standard
 output is an error of its own (exit code 6); what cannot be written to standard error is lost, and
-changes nothing.
+changes nothing. Long lines wrap at words; where there is no terminal nothing is wrapped.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,8 +21,6 @@ from types import FrameType
 from typing import IO, Any
 
 import click
-
-from pmldesign.cli.terminal.text import terminal_width, wrapped
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 INTERRUPTED = "interrupted before it was done"
@@ -128,6 +128,24 @@ def prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def terminal_width(stream: IO[str]) -> int | None:
+    """Columns of the terminal that the stream is; None for a file or a pipe."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def wrapped(text: str, width: int | None, *, hanging: int = 0) -> str:
+    """The text in lines of this width, broken at spaces only, all but the first indented."""
+    if width is None or len(text) <= width:
+        return text
+    return textwrap.fill(
+        text,
+        max(width, hanging + 1),
+        subsequent_indent=" " * hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def complain(text: str) -> None:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pmldesign.cli.terminal.process import complain
-from pmldesign.cli.terminal.text import terminal_width, wrapped
+from pmldesign.cli.terminal.process import complain, terminal_width, wrapped
 from pmldesign.errors import PmldesignError
 
 if TYPE_CHECKING:

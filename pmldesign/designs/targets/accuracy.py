@@ -17,7 +17,7 @@ import numpy as np
 from pmldesign.arguments import doubles, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads import Workload
-from pmldesign.workloads.base import count_text
+from pmldesign.workloads.display import count_text
 from pmldesign.workloads.weighting import LARGEST_WEIGHT, weighted, weighted_parts
 from pmldesign_solvers.operators.operator import Array
 

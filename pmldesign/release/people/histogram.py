@@ -26,7 +26,7 @@ from pmldesign.release.people.persons import KeptRows
 from pmldesign.release.people.schema import Schema, read_schema
 from pmldesign.strategies.whole.integers import EXACT_INT64, Integers
 from pmldesign.strategies.whole.tables import TableCounts
-from pmldesign.workloads.base import count_text
+from pmldesign.workloads.display import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 
 MOST_PEOPLE = 2**53

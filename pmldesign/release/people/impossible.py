@@ -23,7 +23,8 @@ from pmldesign.release.people.attribute import Attribute, key_of, text_of
 from pmldesign.release.people.numbers import Number
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads import DenseWorkload, Workload
-from pmldesign.workloads.base import WRITTEN_CELLS, check_entries, count_text
+from pmldesign.workloads.base import WRITTEN_CELLS, check_entries
+from pmldesign.workloads.display import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS, union_of
 from pmldesign.workloads.union import stacked
 from pmldesign_solvers.operators.operator import Indices

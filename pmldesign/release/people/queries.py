@@ -28,7 +28,7 @@ from pmldesign.release.people.impossible import on_cells
 from pmldesign.release.people.regions import RegionQueries, parse_regions, weight_of
 from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import KroneckerWorkload, Workload, parse_workload
-from pmldesign.workloads.base import count_text
+from pmldesign.workloads.display import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS, union_of
 from pmldesign.workloads.tables.same import as_tables
 from pmldesign.workloads.union import as_marginals, stacked

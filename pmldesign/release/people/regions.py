@@ -30,7 +30,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.release.people.attribute import Attribute, key_of, only_known, require_name, text_of
 from pmldesign.release.people.factors import Factor, factor_of, total_factor
 from pmldesign.workloads import Workload
-from pmldesign.workloads.base import count_text
+from pmldesign.workloads.display import count_text
 from pmldesign.workloads.nested.places import Places, places_of, read_levels
 from pmldesign.workloads.nested.tables import RegionTable, RegionTablesWorkload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS

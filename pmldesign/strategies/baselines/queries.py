@@ -1,7 +1,7 @@
 """The queries of a workload measured themselves, R = A.
 
-G = A^T A comes from the structure of the workload, and is inverted by Cholesky. That squares the
-condition number of A, so it is done up to a condition number of G of 1 / LEAST_CONDITION; beyond,
+G = A^T A comes from the structure of the workload, and is inverted. That squares the condition
+number of A, so it is done up to a condition number of G of 1 / LEAST_CONDITION; beyond,
 and for fewer queries than cells, the pseudo-inverse is taken. Where all entries are 0 or 1,
 abs(a - b) = (a - b)^2, so squared l2 distances are l1 distances.
 """
@@ -9,7 +9,8 @@ abs(a - b) = (a - b)^2, so squared l2 distances are l1 distances.
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 
 import numpy as np
 import scipy
@@ -26,6 +27,8 @@ from pmldesign_solvers.operators.operator import Array, Indices, column_blocks
 LEAST_CONDITION = 1e-8
 """Reciprocal condition number of A^T A (prefix:2048 has 1e-7): variances keep eight digits."""
 
+FEW_CELLS = 256
+"""Up to so many cells numpy inverts G, in 5 ms; scipy.linalg takes 0.3 s to load."""
 GRAM_CELLS = 4096
 """Largest n: Cholesky and the inverse take 6 s of one core there, n^3 in all."""
 KEPT = 2**20
@@ -38,19 +41,19 @@ class QueriesStrategy(RegularStrategy):
     Args:
         workload: A, shape (m, n).
         gram: A^T A.
-        factor: of its Cholesky factorization, a lower triangle.
+        invert: to be called for G^-1.
         matrix: A as a matrix; None writes it out when that is asked for.
     """
 
     def __init__(
-        self, workload: Workload, gram: Array, factor: Array, matrix: Array | None
+        self, workload: Workload, gram: Array, invert: Callable[[], Array], matrix: Array | None
     ) -> None:
         self.name = "workload"
         self.workload = workload
         self._written = matrix
         self._gram = gram
         self.shape = workload.shape
-        self._invert = lambda: _inverse(factor)
+        self._invert = invert
         self._distances = {}
 
     @cached_property
@@ -195,9 +198,9 @@ def workload_strategy(workload: Workload) -> Strategy:
     matrix = None if regular and workload.binary and m * n > KEPT else _as_matrix(workload)
     if regular:
         gram = workload.gram(np.ones(m))
-        factor = _cholesky(gram)
-        if factor is not None:
-            return QueriesStrategy(workload, gram, factor, matrix)
+        invert = _by_numpy(gram) if n <= FEW_CELLS else _by_cholesky(gram)
+        if invert is not None:
+            return QueriesStrategy(workload, gram, invert, matrix)
     if workload.binary and m * n > KEPT:
         return BinaryQueries(workload)
     sums = workload.running_sums
@@ -206,13 +209,23 @@ def workload_strategy(workload: Workload) -> Strategy:
     return Strategy("workload", _as_matrix(workload) if matrix is None else matrix)
 
 
-def _cholesky(gram: Array) -> Array | None:
-    """Its lower triangle; None where an inverse from it loses too many digits."""
+def _by_numpy(gram: Array) -> Callable[[], Array] | None:
+    """What has the inverse of few cells; None where it loses too many digits."""
+    try:
+        inverse = np.linalg.inv(gram)
+    except np.linalg.LinAlgError:
+        return None
+    condition = np.linalg.norm(gram, 1) * np.linalg.norm(inverse, 1)
+    return (lambda: (inverse + inverse.T) / 2) if condition <= 1 / LEAST_CONDITION else None
+
+
+def _by_cholesky(gram: Array) -> Callable[[], Array] | None:
+    """What inverts G by its lower triangle; None where that loses too many digits."""
     factor, failed = scipy.linalg.lapack.dpotrf(gram, lower=1)
     if failed:
         return None
     reciprocal, _ = scipy.linalg.lapack.dpocon(factor, np.abs(gram).sum(axis=0).max(), uplo="L")
-    return np.asarray(factor) if reciprocal >= LEAST_CONDITION else None
+    return partial(_inverse, np.asarray(factor)) if reciprocal >= LEAST_CONDITION else None
 
 
 def _inverse(factor: Array) -> Array:

@@ -37,7 +37,7 @@ from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.streams import StreamStrategy
-from pmldesign.workloads.base import count_text
+from pmldesign.workloads.display import count_text
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.participation.patterns import (
     class_grams,
