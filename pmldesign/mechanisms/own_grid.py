@@ -26,12 +26,11 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.strategy import participation_of, person_rows
-from pmldesign.strategies.whole.integers import times
-from pmldesign.strategies.whole.lattice import Lattice
 from pmldesign.workloads.base import WRITTEN_CELLS
 
 if TYPE_CHECKING:
     from pmldesign.mechanisms.exact_error import Mechanism
+    from pmldesign.strategies.whole.lattice import Lattice
 
 LARGEST_ENTRY = 2**20
 """Of Z: beyond that the noise is many units wide, and a finer grid as good."""
@@ -55,6 +54,9 @@ def own_lattice(strategy: Strategy) -> Lattice | None:
     """
     if strategy.cells > WRITTEN_CELLS or strategy.public:
         return None
+    from pmldesign.strategies.whole.integers import times
+    from pmldesign.strategies.whole.lattice import Lattice
+
     people = person_rows(strategy)
     if math.prod(strategy.shape) > MOST_ENTRIES:
         return None
