@@ -102,3 +102,15 @@ def test_compare_says_how_such_a_row_is_released():
     assert "laplace own-grid" in shown
     assert "release --own-grid" in shown
     assert "own-grid" not in run(*asked, "--no-own-grid")
+
+
+def test_target_says_it_too():
+    asked = "target", "histogram:6", "--max-std", "0.3", "--search-time", "0.05"
+    shown = run(*asked)
+    assert "Laplace own-grid noise" in shown
+    assert "for every mechanism" in shown
+    data = json.loads(run(*asked, "--json"))
+    assert data["noise"]["own_grid"] is True
+    assert {row["noise"] for row in data["strategies"]} == {"laplace own-grid"}
+    fine = json.loads(run(*asked, "--json", "--no-own-grid"))
+    assert fine["epsilon"]["enough"] > 1.2 * data["epsilon"]["enough"]

@@ -3,6 +3,7 @@
 PYTHONPATH=.:solvers python tests/designs/random_targets.py 1000
 """
 
+import dataclasses
 import math
 import sys
 
@@ -62,6 +63,9 @@ def check(seed, noise="gaussian", search_time=0.05):
     reconstruction = asked @ np.linalg.pinv(strategy)
     np.testing.assert_allclose(reconstruction @ strategy, asked, atol=1e-7 * np.abs(matrix).max())
     unit = math.sqrt(2) if noisy.noise.value == "laplace" else 1.0
+    if noisy.own_grid:  # the geometric law, in units of the smallest entry
+        step = np.abs(strategy)[strategy != 0].min() / noisy.scale
+        unit = step / (math.sqrt(2) * math.sinh(step / 2))
     deviations = unit * noisy.scale * np.linalg.norm(reconstruction, axis=1)
     assert (deviations <= targets * (1 + 1e-9)).all(), (deviations / targets).max()
     steps = distances(strategy, relation)
@@ -72,6 +76,7 @@ def check(seed, noise="gaussian", search_time=0.05):
         ratio = np.linalg.norm(steps, axis=0).max() / noisy.scale
         assert spent_by_gaussian(ratio * (1 - 1e-13), promise) <= 0
     again = pml.mechanism(noisy.strategy, matrix, guarantee=promise, noise=noisy.noise.value)
+    again = dataclasses.replace(again, own_grid=noisy.own_grid)
     assert (again.standard_deviations <= targets).all()
     return found.gap
 

@@ -58,7 +58,7 @@ def written_bases(path, rng):
             noisy = pml.mechanism(best, guarantee=promise, noise=noise)
             pml.write_strategy(path, best, mechanism=noisy)
             yield strategy_base(path, "prefix:6")
-    for name in ("histogram:5", "prefix:6"):
+    for name in ("prefix:4", "prefix:6"):
         pml.write_strategy(path, pml.optimize(name, guarantee=pml.PureDP(4.0), search_time=0.1))
         yield strategy_base(path, name)
     least = pml.least_budget("prefix:6", 5.0, pml.ApproxDP(1, 1e-6), noise="gaussian")

@@ -17,7 +17,6 @@ from pmldesign.designs.targets.least import LeastBudget
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import NoiseChoice
 from pmldesign.privacy.digits import at_least, at_most
-from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import baseline
 from pmldesign.strategies.baselines.registry import usual_baselines
 
@@ -36,12 +35,12 @@ class BudgetRow:
 
     Attributes:
         name: of the strategy.
-        noise: the one that needs less.
+        noise: the name of the one that needs less.
         budget: epsilon, rho or mu, rounded up.
     """
 
     name: str
-    noise: Noise
+    noise: str
     budget: float
 
 
@@ -67,7 +66,7 @@ def usual_budgets(
         value, kind = budget.budget_of(strategy, noise)
         return [BudgetRow(name, kind, value)]
 
-    design = BudgetRow("design", budget.mechanism.noise, budget.enough)
+    design = BudgetRow("design", budget.mechanism.noise_name, budget.enough)
     usual = [name for name in usual_baselines(queries) if name != "workload"]
     return [design, *beside((EQUAL, *usual), announce, rows_of)]
 
@@ -95,7 +94,7 @@ class Needed:
         gap = f"; gap {budget.gap:.1e}" if math.isfinite(budget.gap) else ""
         if budget.gap > LARGE_GAP:
             gap = "; the least lies between the two"
-        least = f"{at_most(budget.at_least, 10)} for {noisy.noise.value} noise on any strategy"
+        least = f"{at_most(budget.at_least, 10)} for {budget.bounded}"
         return Section(
             facts=[
                 parts.workload_fact(budget.workload),
@@ -113,15 +112,13 @@ class Needed:
     def document(self, rows: Sequence[BudgetRow]) -> Document:
         """Everything; the summary is what follows the section."""
         budget = self.budget
-        recorded = [
-            {"name": row.name, "noise": row.noise.value, budget.name: row.budget} for row in rows
-        ]
+        recorded = [{"name": row.name, "noise": row.noise, budget.name: row.budget} for row in rows]
         table = Table(
             ["strategy", "noise", budget.name, "ratio"],
             [
                 [
                     row.name,
-                    row.noise.value,
+                    row.noise,
                     at_least(row.budget),
                     f"{row.budget / budget.enough:.4f}",
                 ]
@@ -154,7 +151,11 @@ class Needed:
             "norm": parts.norm_data(budget.design),
             "status": budget.design.status.name.lower(),
             "seconds": budget.design.seconds,
-            "noise": {"kind": noisy.noise.value, "scale": noisy.scale},
+            "noise": {
+                "kind": noisy.noise.value,
+                "scale": noisy.scale,
+                "own_grid": noisy.own_grid,
+            },
             "sensitivity": noisy.sensitivity,
             "tightest": budget.tightest,
             "rmse": noisy.rmse,
@@ -169,13 +170,12 @@ class Needed:
 
     def _page(self, rows: Sequence[dict[str, Any]]) -> Iterator[Section]:
         budget, name = self.budget, self.budget.name
-        kind = budget.mechanism.noise.value
 
         def bars() -> Figure:
             from pmldesign.plots.designs import bars_figure
 
             needs = [(f"{row['name']} ({row['noise']})", row[name]) for row in rows]
-            beyond = f"too little for {kind} noise on any strategy"
+            beyond = f"too little for {budget.bounded}"
             return bars_figure(needs, budget.at_least, name, beyond)
 
         yield Section(
@@ -191,7 +191,7 @@ class Needed:
             f"The least {name}",
             facts=[
                 ("enough", at_least(budget.enough, 10)),
-                *parts.at_least_facts(f"any {kind} noise", "needs", budget.at_least),
+                *parts.at_least_facts(budget.bounded, "needs", budget.at_least),
             ],
             sentences=["With this budget every query is as accurate as was asked for."],
             tables=[records([{"budget": name, **self._bounds()}]), records(rows)],

@@ -11,7 +11,12 @@ import click
 
 from pmldesign.cli.documents.targets import Needed, usual_budgets
 from pmldesign.cli.options.fields import argument, as_command, group, option
-from pmldesign.cli.options.promises import PromiseOptions, at_alpha, require_alpha_fits
+from pmldesign.cli.options.promises import (
+    PromiseOptions,
+    at_alpha,
+    own_grid,
+    require_alpha_fits,
+)
 from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, search_time
 from pmldesign.cli.options.results import Outputs, drawing, strategy_output
 from pmldesign.cli.target.accuracies import AccuracyOptions
@@ -55,6 +60,7 @@ class Asked:
     outputs: Outputs = group(plot=drawing("delta against epsilon"))
     question: QuestionOptions = group()
     at_alpha: float | None = at_alpha()
+    own_grid: bool | None = own_grid("where it gains 5 % or more")
 
 
 @as_command("target", Asked)
@@ -86,6 +92,7 @@ def command(asked: Asked) -> None:
             time_limit=limit,
             known=public,
             participation=participation,
+            own_grid=asked.own_grid,
             callback=callback,
         )
         if asked.output is not None:

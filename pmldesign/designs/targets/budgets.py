@@ -37,7 +37,13 @@ from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.currencies.guarantees import CurrencyGuarantee, GaussianDP, RenyiDP
 from pmldesign.privacy.digits import at_least as rounded_up
 from pmldesign.privacy.digits import at_most as rounded_down
-from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, Guarantee, PMLGuarantee
+from pmldesign.privacy.guarantees import (
+    PML,
+    ApproxPML,
+    EnvelopePML,
+    Guarantee,
+    PMLGuarantee,
+)
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy
@@ -144,6 +150,11 @@ def none_below(
     return float(rounded_down(budget_of(curve, guarantee) * (1 - 1e-12), BUDGET_DIGITS))
 
 
+def none_at_all_below(problem: BoundProblem, most: float) -> float:
+    """A budget up to `most` below which no mechanism meets the targets, rounded down."""
+    return _excluded(problem, None, 1.0, most)
+
+
 def _epsilon_below(curve: PrivacyCurve, delta: float) -> float:
     """An epsilon at which the noise has more than delta, whatever the rounding."""
     raised = min(delta * (1 + DELTA_ROUNDING), 1 - 2**-52)
@@ -194,8 +205,10 @@ def least_leakage(strategy: Strategy, guarantee: PMLGuarantee, noise: Noise, sca
     return min(private_end(loss, guarantee.delta, start=min(1.0, most / 2), width=1e-7), most)
 
 
-def _excluded(problem: BoundProblem, noise: Noise, share: float, most: float) -> float:
+def _excluded(problem: BoundProblem, noise: Noise | None, share: float, most: float) -> float:
     """The largest epsilon up to `most` at which bounds on the error exclude the targets, or 0.
+
+    Of the classes of Gaussian and Laplace noise, or of every mechanism (None).
 
     A delta lets Laplace noise be (epsilon, delta)-private that is not epsilon-private: only the
     bound for all additive noise holds of it.
@@ -209,7 +222,7 @@ def _excluded(problem: BoundProblem, noise: Noise, share: float, most: float) ->
         bounds = [least_variance(at_value)]
         if noise is Noise.GAUSSIAN:
             bounds.append(gaussian_class(at_value))
-        elif pure:
+        elif pure and noise is Noise.LAPLACE:
             bounds.append(laplace_class(at_value))
         return all(bound.value is None or bound.value * share <= 1 for bound in bounds)
 

@@ -2,7 +2,8 @@
 
 For Gaussian noise the question has a certified answer: the least standard deviation for targets c
 is gamma_(inf)(diag(1/c) A), whose bounds become bounds on the budget (`budgets`). For Laplace noise
-a search finds a good strategy, and the same norm bounds what any strategy needs.
+a search finds a good strategy, and the same norm bounds what any strategy needs; on the grid of
+whole measurements less may do, of which the bounds for every mechanism speak.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from pmldesign.designs.options import LEAST_GAIN, LEAST_TIME, SEARCH_SECONDS, De
 from pmldesign.designs.results import Design
 from pmldesign.designs.rivals import require_quick, row_seconds
 from pmldesign.designs.targets.accuracy import Targets, as_targets
+from pmldesign.designs.targets.answers import Answer, needs
 from pmldesign.designs.targets.budgets import (
     LEAST_BUDGET,
     budget_name,
     least_for,
+    none_at_all_below,
     none_below,
     with_budget,
 )
@@ -38,6 +41,7 @@ from pmldesign.mechanisms import (
     mechanism,
     require_feasible,
 )
+from pmldesign.mechanisms.exact_error import OWN_GRID
 from pmldesign.privacy.digits import at_least, at_most
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.noise import Noise
@@ -66,10 +70,12 @@ class LeastBudget(Drawn, Displayed):
         targets: the largest standard deviation, or half-width, of each query.
         name: of the budget: "epsilon", "rho" or "mu".
         enough: the budget of the mechanism, which is private with it and meets every target.
-        at_least: no noise of this kind on any strategy does with less.
+        at_least: no noise of this kind on any strategy does with less; no mechanism does, where
+            the noise is on the grid of whole measurements.
         mechanism: on A.
         normalised: diag(1/c) A.
         design: the strategy of least norm for it at p = inf, with its certificate.
+        own_grid: of the options: whether noise may be on the grid of whole measurements.
     """
 
     workload: Workload
@@ -80,14 +86,21 @@ class LeastBudget(Drawn, Displayed):
     mechanism: Mechanism
     normalised: Workload
     design: Design
+    own_grid: bool | None = None
 
     def _display(self) -> tuple[str, Facts]:
         title = f"{self.name} for {self.workload.name!r}: {at_least(self.enough, 10)} is enough"
-        noise = self.mechanism.noise.value
         return title, [
             ("targets", self.targets.describe()),
-            (f"any {noise} noise needs", at_most(self.at_least, 10)),
+            (f"{self.bounded} needs", at_most(self.at_least, 10)),
         ]
+
+    @property
+    def bounded(self) -> str:
+        """Of what the lower bound speaks."""
+        if self.mechanism.own_grid:
+            return "every mechanism"
+        return f"{self.mechanism.noise.value} noise on any strategy"
 
     @property
     def gap(self) -> float:
@@ -98,12 +111,14 @@ class LeastBudget(Drawn, Displayed):
     def tightest(self) -> float:
         """Largest standard deviation (or half-width) over its target: at most 1."""
         factorization = _on(self.mechanism.strategy, self)
+        if self.mechanism.own_grid:
+            return replace(self.mechanism, factorization=factorization).max_std
         return self.mechanism.scale * largest_size(
             factorization, self.mechanism.noise, self.targets.level
         )
 
-    def budget_of(self, strategy: Strategy, noise: NoiseChoice = "auto") -> tuple[float, Noise]:
-        """What another strategy needs for these targets, with the noise that needs less.
+    def budget_of(self, strategy: Strategy, noise: NoiseChoice = "auto") -> tuple[float, str]:
+        """What another strategy needs for these targets, and the noise that needs less.
 
         Raises:
             InvalidInputError: it cannot answer the queries.
@@ -111,13 +126,13 @@ class LeastBudget(Drawn, Displayed):
         """
         guarantee = self.mechanism.guarantee
         assert guarantee is not None
-        factorization = _on(strategy, self)
+        factorization, kinds = _on(strategy, self), admissible(guarantee, noise)
         level = self.targets.level
-        pairs = [
-            (least_for(factorization, guarantee, kind, level), kind)
-            for kind in admissible(guarantee, noise)
-        ]
-        return min(pairs, key=lambda pair: pair[0])
+        best = min(
+            needs(strategy, factorization, guarantee, kinds, level, self.own_grid),
+            key=lambda entry: entry.budget,
+        )
+        return best.budget, best.noise.value + OWN_GRID * best.own_grid
 
 
 def least_budget(
@@ -184,7 +199,7 @@ def least_budget(
     if guarantee.pml and wanted.schema is not None:
         raise wanted.schema.refusal()
     design = _certified(normalised, guarantee, budget_gap, level, wanted, left)
-    answers: list[tuple[float, Noise, Strategy]] = []
+    answers: list[Answer] = []
     refusal: PmldesignError | None = None
     for kind in admissible(guarantee, noise):
         try:
@@ -198,21 +213,18 @@ def least_budget(
             )
             for strategy in found:
                 factorization = answer(strategy, normalised, relation)
-                answers.append((least_for(factorization, guarantee, kind, level), kind, strategy))
+                answers += needs(strategy, factorization, guarantee, [kind], level, wanted.own_grid)
         except PmldesignError as error:
             refusal = error
     if design.status is not Status.INTERRUPTED:
-        answers += _rivals(queries, normalised, guarantee, level, answers, left)
+        answers += _rivals(queries, normalised, guarantee, level, answers, left, wanted.own_grid)
     if not answers:
         raise refusal or InvalidInputError("no noise meets such a guarantee")
-    enough, kind, strategy = min(answers, key=lambda entry: entry[0])
-    noisy = mechanism(
-        strategy, queries, guarantee=with_budget(guarantee, enough), noise=kind.value, p=math.inf
-    )
-    lower = _lower(normalised, guarantee, design, kind, level)
-    name = budget_name(guarantee)
+    best = min(answers, key=lambda entry: entry.budget)
+    name, least = budget_name(guarantee), _at_least(best, normalised, guarantee, design, level)
+    noisy = _mechanism_of(best, queries, guarantee)
     return LeastBudget(
-        queries, checked, name, enough, min(lower, enough), noisy, normalised, design
+        queries, checked, name, best.budget, least, noisy, normalised, design, wanted.own_grid
     )
 
 
@@ -246,16 +258,41 @@ def _lower(
     normalised: Workload, guarantee: Guarantee, design: Design, noise: Noise, level: float | None
 ) -> float:
     """What no noise of this kind goes below."""
-    certificate = design.certificate
-    problem = BoundProblem(
+    problem = _problem(normalised, guarantee, design)
+    return none_below(design.certificate.lower, problem, noise, level)
+
+
+def _at_least(
+    best: Answer, normalised: Workload, guarantee: Guarantee, design: Design, level: float | None
+) -> float:
+    """What no noise of its kind goes below, or no mechanism, and not above its budget."""
+    if best.own_grid:
+        return none_at_all_below(_problem(normalised, guarantee, design), best.budget)
+    return min(_lower(normalised, guarantee, design, best.noise, level), best.budget)
+
+
+def _mechanism_of(best: Answer, queries: Workload, guarantee: Guarantee) -> Mechanism:
+    """The mechanism on the queries themselves."""
+    noisy = mechanism(
+        best.strategy,
+        queries,
+        guarantee=with_budget(guarantee, best.budget),
+        noise=best.noise.value,
+        p=math.inf,
+    )
+    return replace(noisy, own_grid=best.own_grid)
+
+
+def _problem(normalised: Workload, guarantee: Guarantee, design: Design) -> BoundProblem:
+    """What bounds on the error are about."""
+    return BoundProblem(
         workload=normalised,
         p=math.inf,
         guarantee=guarantee,
         shifts=None,
-        norm_lower=certificate.lower,
-        norm_upper=certificate.upper,
+        norm_lower=design.certificate.lower,
+        norm_upper=design.certificate.upper,
     )
-    return none_below(certificate.lower, problem, noise, level)
 
 
 def _strategies(
@@ -294,17 +331,18 @@ def _rivals(
     normalised: Workload,
     guarantee: Guarantee,
     level: float | None,
-    answers: Sequence[tuple[float, Noise, Strategy]],
+    answers: Sequence[Answer],
     left: Callable[[float | None], float | None],
-) -> Iterator[tuple[float, Noise, Strategy]]:
+    own_grid: bool | None,
+) -> Iterator[Answer]:
     """What baselines need with Laplace noise, or under PML, where no bound rules them out.
 
     A search goes by standard deviations: sums of several noises have narrower intervals than one of
     the same deviation.
     """
     relation = guarantee.neighbours
-    kinds = {kind for _, kind, _ in answers if kind is Noise.LAPLACE or guarantee.pml}
-    participation = participation_of(answers[0][2]) if answers else None
+    kinds = {one.noise for one in answers if one.noise is Noise.LAPLACE or guarantee.pml}
+    participation = participation_of(answers[0].strategy) if answers else None
     for name in usual_baselines(queries) if kinds else ():
         with suppress(PmldesignError):
             require_quick(name, queries, guarantee, relation)
@@ -313,8 +351,7 @@ def _rivals(
                 continue
             strategy = with_participation(baseline(name, queries), participation)
             factorization = answer(strategy, normalised, relation)
-            for kind in kinds:
-                yield least_for(factorization, guarantee, kind, level), kind, strategy
+            yield from needs(strategy, factorization, guarantee, kinds, level, own_grid)
 
 
 def _on(strategy: Strategy, budget: LeastBudget) -> Factorization:
