@@ -26,6 +26,7 @@ MAKERS = {
     "designs/structured.py": "rows of ROUTES",
     "designs/tables/course.py": "a row of ROUTES",
     "designs/tables/separate.py": "a row of ROUTES",
+    "designs/participation/largest.py": "a part of it",
     "designs/participation/course.py": "the solver for several participations",
     "designs/laplace/course.py": "the search for Laplace noise",
     "designs/laplace/ordered_cells.py": "a candidate of it",

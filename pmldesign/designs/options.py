@@ -49,8 +49,8 @@ class DesignOptions:
         method: "scaling" is the fast certified solver; "primal" and "dual" are semidefinite
             programs for CVXPY, small workloads only.
         solver: "SCS" or "CLARABEL", for the semidefinite programs.
-        buffers: how many numbers the strategy of running sums may keep on a stream, from 2 to 128;
-            None for as many as the gap asks for.
+        buffers: how many numbers the strategy of running sums may keep on a stream, from 2 to 128,
+            or 1 for several participations; None for as many as the gap asks for.
         participation: how often a person takes part in the steps of running sums, such as
             "16,every=64" or "4,min-sep=64", under add-remove, or in the rows of a table,
             such as "3,any" (docs/people.md); None for once.
@@ -93,9 +93,10 @@ class DesignOptions:
         if self.buffers is not None:
             from pmldesign_solvers.streams.solve import MOST_BUFFERS
 
-            if not 2 <= whole("buffers", self.buffers) <= MOST_BUFFERS:
+            least = 1 if isinstance(self.schema, Participation) else 2
+            if not least <= whole("buffers", self.buffers) <= MOST_BUFFERS:
                 raise InvalidInputError(
-                    f"buffers must be from 2 to {MOST_BUFFERS}, got {self.buffers}"
+                    f"buffers must be from {least} to {MOST_BUFFERS}, got {self.buffers}"
                 )
         if self.own_grid is not None:
             instance("own_grid", self.own_grid, bool, "True, False or None")

@@ -117,8 +117,9 @@ def _sums_arrays(strategy: Any) -> Arrays:
 
 
 def _read_sums(_name: str, arrays: Archive) -> RunningSums:
-    along = "coefficients" if "coefficients" in arrays else "w"
-    n = whole_numbers("epochs", arrays["epochs"])[0] if "epochs" in arrays else len(arrays[along])
+    names = ("epochs", "coefficients", "diagonal", "w")
+    along = next((name for name in names if name in arrays), "w")
+    n = whole_numbers(along, arrays[along])[0] if along == "epochs" else len(arrays[along])
     rates = np.broadcast_to(arrays["rates"], n - 1) if n > 1 else np.zeros(0)
     queries, steps = (
         np.broadcast_to(arrays[key], n).astype(float) for key in ("query_weights", "step_weights")

@@ -16,6 +16,7 @@
                 `epoch_weights`, one matrix for each class of steps, in place of `u` and `w`
     Toeplitz    `coefficients` r of lower triangular strategies of more steps than a matrix is
                 written for, and the running sums that they are for
+    recurrence  `diagonal`, `gains` and `decays`, the numbers of C, and the running sums likewise
     all ranges  as stream, without `u` and the running sums
     regions     `parents` of the nodes of a tree, -1 for the root, and `node_weights`, 0 where a
                 node is not measured
@@ -69,6 +70,7 @@ from pmldesign.strategies.nested.regions import RegionsStrategy, from_nodes
 from pmldesign.strategies.nested.tables import RegionTablesStrategy, from_table_nodes
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
+from pmldesign.strategies.recurrent import FactorStrategy
 from pmldesign.strategies.streams import AllRangesStrategy, StreamStrategy
 from pmldesign.strategies.tables.products import WeightedProductsStrategy
 from pmldesign.strategies.tables.strategy import TablesStrategy
@@ -273,6 +275,12 @@ FORMS = [
         always=False,
     ),
     Form("stream", StreamStrategy, "u", (SUMS, STREAM_U, plain("w"), NODES)),
+    Form(
+        "recurrence",
+        FactorStrategy,
+        "gains",
+        (SUMS, plain("diagonal"), plain("gains"), plain("decays")),
+    ),
     Form("all ranges", AllRangesStrategy, "poles", (plain("w"), NODES)),
     Form(
         "product",

@@ -43,6 +43,7 @@ __getattr__ = face(
         "participation.persons": "PersonRows",
         "participation.schema": "Participation as_participation",
         "participation.strategy": "ParticipationStrategy with_participation",
+        "recurrent": "FactorStrategy RecurrentStrategy",
         "row_kinds": "kinds_of_products kinds_of_tables",
         "streams": "AllRangesStrategy StreamStrategy",
         "structured": "CountsStrategy StructuredStrategy",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import Self
 
 import numpy as np
 
@@ -19,23 +19,15 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import read_only
-from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.workloads.base import Workload, check_entries
-from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign.strategies.recurrent import RecurrentStrategy
+from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.certificate import longest_column
 from pmldesign_solvers.streams.chain import StreamProblem
 from pmldesign_solvers.streams.factor import Factor, factor
 from pmldesign_solvers.streams.nodes import Nodes
 
-if TYPE_CHECKING:
-    from pmldesign.strategies.whole.lattice import Lattice
 
-MOST_STEPS = 4096
-"""Up to so many a matrix is made for the lattice of a release: it takes two seconds."""
-
-
-class ChainStrategy(StructuredStrategy):
+class ChainStrategy(RecurrentStrategy):
     """What strategies for running sums and for all intervals share.
 
     Args:
@@ -48,10 +40,6 @@ class ChainStrategy(StructuredStrategy):
     Raises:
         InvalidInputError: weights or nodes that are not positive, or of another length.
     """
-
-    regular: ClassVar[bool] = True
-    non_negative: ClassVar[bool] = True
-    triangular: ClassVar[bool] = True
 
     def __init__(self, name: str, problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> None:
         self.name, self.problem, self.nodes = name, problem, nodes
@@ -76,31 +64,15 @@ class ChainStrategy(StructuredStrategy):
         return len(self.nodes.poles)
 
     @cached_property
-    def factor(self) -> Factor:
+    def factor(self) -> Factor:  # type: ignore[override]
         """C by its recurrence; O(n K^2) when it is asked for first."""
         try:
             return factor(self.problem, self.u, self.w, self.nodes)
         except ValueError as error:
             raise InvalidInputError(f"strategy {self.name!r}: {error}") from None
 
-    @cached_property
-    def _inverse_and_rank(self) -> tuple[Array, int]:
-        check_entries(f"the inverse of strategy {self.name!r}", self.shape)
-        return read_only(self.factor.solve(np.eye(self.cells))), self.cells
-
-    @property
-    def entry_units(self) -> float:
-        """Units of 2^-53 that entries of `matrix` are off by at most: sums of K products."""
-        return float(self.cells + self.buffers + 2)
-
-    def column_labels(self) -> Indices:
-        """All columns differ: C is triangular, its diagonal positive."""
-        return np.arange(self.cells)
-
     def _longest(self, norm: Norm) -> float:
-        if norm == "l2":
-            return self._longest_l2
-        return raised(float(self.factor.column_sums().max()), self.factor.column_units)
+        return self._longest_l2 if norm == "l2" else super()._longest(norm)
 
     @cached_property
     def _longest_l2(self) -> float:
@@ -108,28 +80,6 @@ class ChainStrategy(StructuredStrategy):
         square, rounding = longest_column(self.problem, self.u, self.w, self.nodes)
         longest = raised(math.sqrt(square * (1.0 + rounding)), 4)
         return longest if not self.few else max(longest, self.measured_length)
-
-    @cached_property
-    def measured_length(self) -> float:
-        """Largest l2 norm of a column of C as its recurrence gives it, rounded up."""
-        longest = math.sqrt(float(self.factor.column_squares().max()))
-        return raised(longest, self.factor.column_units)
-
-    def measure(self, x: Array) -> Array:
-        """C x, shape (n,) or (n, c), for a histogram x of shape (n,) or several, (n, c)."""
-        return self.factor.multiply(x)
-
-    def estimate(self, measurements: Array) -> Array:
-        """C^-1 y, shape (n,) or (n, c), for measurements y of the same shape."""
-        return self.factor.solve(measurements)
-
-    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
-        """Beyond MOST_STEPS by the recurrence in whole numbers."""
-        from pmldesign.strategies.whole.structures import chain_lattice
-
-        if self.cells <= MOST_STEPS:
-            return super().on_lattice(workload, bits, beside)
-        return chain_lattice(self, bits)
 
     @abstractmethod
     def with_nodes(self, nodes: Nodes) -> Self:
@@ -142,7 +92,3 @@ class ChainStrategy(StructuredStrategy):
     def normalised(self) -> Self:
         """The same strategy scaled to sensitivity 1."""
         return self.scaled(1.0 / self.sensitivity)
-
-    def streaming(self) -> Strategy:
-        """The strategy itself: it is lower triangular."""
-        return self.renamed(f"{self.name} (streaming)")

@@ -16,6 +16,7 @@ from pmldesign.verify.guarantees import check_guarantee
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.statement import stated
+from pmldesign.verify.streams.running_sums import check_sums
 
 HASHED = 2**26
 """Entries of a workload up to which a file has a hash of it."""
@@ -74,6 +75,8 @@ def check_content(header: Header, arrays: Arrays, queries: Queries | None, check
     if beside and "strategy" not in arrays:
         checks.unchecked("form", "beside a public table, for queries of this form")
         return "none"
+    if "gains" in arrays and claims.queries.sums is not None:
+        check_sums(arrays, claims.queries, checks)
     strategy = dense_of(form, claims, checks)
     if strategy is None:
         return "none"

@@ -16,6 +16,7 @@ from pmldesign.strategies import (
     BinaryQueries,
     BlockStrategy,
     EpochStrategy,
+    FactorStrategy,
     IdentityAndRows,
     LongTree,
     MarginalsStrategy,
@@ -170,6 +171,18 @@ def of_toeplitz(strategy):
     )
 
 
+def of_recurrence(strategy):
+    d, g, decays = (real(part) for part in (strategy.diagonal, strategy.gains, strategy.decays))
+    rows = real(np.zeros(strategy.shape))
+    for i in range(strategy.cells):
+        rows[i, i] = d[i]
+        faded = g[i]
+        for j in range(i - 1, -1, -1):
+            faded = faded * decays[j + 1]
+            rows[i, j] = sum(faded)
+    return rows
+
+
 EXACT_ROWS = {
     Strategy: lambda s: real(s.matrix),
     RegularStrategy: lambda s: real(s.matrix),
@@ -184,6 +197,7 @@ EXACT_ROWS = {
     WeightedProductsStrategy: of_weighted_products,
     AllRangesStrategy: of_stream,
     EpochStrategy: lambda s: real(s.matrix),
+    FactorStrategy: of_recurrence,
     LongTree: lambda s: real(s.matrix),
     TablesStrategy: of_tables,
     RegionsStrategy: lambda s: real(s.matrix),

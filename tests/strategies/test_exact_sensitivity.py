@@ -23,11 +23,13 @@ from pmldesign.strategies import (
     BlockStrategy,
     ChainStrategy,
     CountsStrategy,
+    FactorStrategy,
     IdentityAndRows,
     LongTree,
     MarginalsStrategy,
     ParticipationStrategy,
     ProductStrategy,
+    RecurrentStrategy,
     RegionsStrategy,
     RegionTablesStrategy,
     RunningQueries,
@@ -54,7 +56,8 @@ EXACT = mpmath.mpf(10) ** -50
 """Relative rounding of the exact values themselves."""
 BOUNDED = {"coupled tables", "long coordinates"}
 """In l2 a bound, which is the exact value for the levelled columns of a design."""
-SHARED = {ChainStrategy, CountsStrategy, StructuredStrategy, WeightedStrategy, WrittenQueries}
+SHARED = {ChainStrategy, CountsStrategy, RecurrentStrategy, StructuredStrategy, WeightedStrategy}
+SHARED |= {WrittenQueries}
 """Bases of others, of which there are no instances."""
 OTHER_NEIGHBOURS = {BesideTables, ParticipationStrategy}
 """For replace alone, with the distances of another one; over patterns of steps. Both are enumerated
@@ -157,6 +160,13 @@ def stream(rng):
     return StreamStrategy("stream", sums, u, w, nodes)
 
 
+def recurrence(rng):
+    n, count = int(rng.integers(1, 12)), int(rng.integers(1, 4))
+    sums = RunningSums(rng.uniform(0.1, 1.0, n - 1), np.ones(n), np.ones(n))
+    numbers = weights(rng, n), weights(rng, (n, count)), rng.uniform(0, 1, (n, count))
+    return FactorStrategy("recurrence", sums, *numbers)
+
+
 def long_ranges(rng):
     n, count = int(rng.integers(2, 12)), int(rng.integers(1, 4))
     nodes = Nodes(np.sort(weights(rng, count)) ** 0.3, weights(rng, count))
@@ -249,6 +259,7 @@ MAKERS = {
     "regions, public": lambda rng: regions(rng).beside(RECORDS),
     "stream": stream,
     "epochs": epochs,
+    "recurrence": recurrence,
     "long ranges": long_ranges,
     "long tree": long_tree,
     "long wavelet": lambda rng: LongTree("haar", int(rng.integers(5, 20)), 1.0, 0),

@@ -195,7 +195,7 @@ def test_a_release_is_refused():
 def long(monkeypatch):
     """Few steps count as too many for patterns, searches and matrices in files."""
     course = "pmldesign.designs.participation.course"
-    monkeypatch.setattr(f"{course}.BANDED_CELLS", 0)
+    monkeypatch.setattr(f"{course}.SEARCHED_CELLS", 0)
     monkeypatch.setattr("pmldesign.designs.participation.bounds.PATTERN_CELLS", 0)
     monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 0)
     monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 0)

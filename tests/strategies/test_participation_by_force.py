@@ -88,11 +88,12 @@ def test_no_neighbours_are_farther_apart_than_the_sensitivity(kind, seed):
 
 
 @pytest.mark.parametrize("participation", ["3,every=4", "3,min-sep=4", "2,min-sep=5"])
-@pytest.mark.parametrize("source", ["buffers", "haar", "banded:12", "design"])
+@pytest.mark.parametrize("source", ["pole", "buffers", "haar", "banded:12", "design"])
 def test_the_l1_sensitivity_of_streams_is_exact(source, participation, tmp_path):
     given = source
-    if source in ("buffers", "design"):
-        options = {"buffers": 4} if source == "buffers" else {"rel_gap": 1e-3}
+    if source in ("pole", "buffers", "design"):
+        buffers = {"pole": 1, "buffers": 4}.get(source)
+        options = {"buffers": buffers} if buffers else {"rel_gap": 1e-3}
         given = pml.factorize("prefix:12", participation=participation, **options)
     promise = {"guarantee": pml.PureDP(1), "participation": participation}
     noisy = pml.mechanism(given, "prefix:12", noise="laplace", **promise)

@@ -28,6 +28,7 @@ def scaled_bands(_name):
 
 FORMS = {
     "4 buffers": buffers,
+    "1 pole": lambda name: factorize(name, participation="3,every=40", buffers=1).strategy,
     "7 bands": lambda _: "banded:7",
     "5 bands, all different": scaled_bands,
     "1 band": lambda _: "banded:1",

@@ -67,6 +67,11 @@ def weighted():
     return WeightedProductsStrategy("weighted", (5, 2, 3), designs, sets, [0.5, 0.3, 0.2])
 
 
+def stream(participation):
+    single = pml.factorize("prefix:20", buffers=4, rel_gap=0.1).strategy
+    return with_participation(single, as_participation(participation))
+
+
 def rows():
     return IdentityAndRows(
         "rows", np.linspace(0.5, 1, 8), [[0.1] * 8, [0, 0, 0, 0.4, 0.4, 0, 0, 0]]
@@ -77,8 +82,9 @@ CASES = {
     "tables": (tables(max_steps=20), DP),
     "tables p=3": (tables(3.0, max_steps=20), DP),
     "tables replace": (tables(max_steps=20, neighbours="replace"), REPLACE),
-    "stream": (designed("prefix:20", buffers=4, participation="3,min-sep=6", rel_gap=0.1), DP),
-    "epochs": (designed("prefix:20", buffers=4, participation="4,every=5", rel_gap=0.1), DP),
+    "stream": (lambda: stream("3,min-sep=6"), DP),
+    "stream epochs": (lambda: stream("4,every=5"), DP),
+    "recurrence": (designed("prefix:20", buffers=2, participation="3,min-sep=6"), DP),
     "marginals replace": (designed("marginals:3,4,2,ways=2", neighbours="replace"), REPLACE),
     "marginals laplace": (designed("marginals:3,4,2,ways=2"), pml.PureDP(1)),
     "blocks": (blocks, DP),
@@ -91,6 +97,7 @@ QUERIES = {
     "blocks": "prefix:3*histogram:4*total:2+histogram:3*prefix:4*prefix:2",
     "products": "prefix:5*prefix:4",
     "rows": "prefix:8",
+    "stream": "prefix:20",
     "weighted": TABLES,
 }
 
@@ -325,10 +332,10 @@ def test_matrices_of_several_participations(tmp_path, pattern, seed):
 @pytest.mark.parametrize("pattern", ["3,min-sep=6", "3,every=6"])
 def test_streams_of_several_participations_by_recurrences(tmp_path, monkeypatch, pattern):
     path = tmp_path / "strategy.npz"
-    best = pml.factorize("prefix:24", buffers=4, participation=pattern, rel_gap=1e-2)
+    single = pml.factorize("prefix:24", buffers=4, rel_gap=1e-2).strategy
     monkeypatch.setattr("pmldesign.strategies.participation.distances.MATRIX_CELLS", 1)
-    noisy = pml.mechanism(best, guarantee=DP)
-    exact = Pattern.of(pattern).sensitivity(best.strategy.whole.matrix, "l2")
+    noisy = pml.mechanism(single, "prefix:24", guarantee=DP, participation=pattern)
+    exact = Pattern.of(pattern).sensitivity(single.matrix, "l2")
     pml.write_strategy(path, noisy)
     monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 1)
     result = pml.verify_file(path)

@@ -223,7 +223,7 @@ def _kind(design: Design, words: str) -> list[Fact]:
     buffers = _buffers(design)
     facts = parts.record_facts(participation_of(design.strategy), words)
     if buffers is not None:
-        facts.append(("stream", f"{buffers} buffers, a step in O(buffers)"))
+        facts.append(("stream", f"{_counted(buffers, 'buffer')}, a step in O(buffers)"))
     return facts
 
 

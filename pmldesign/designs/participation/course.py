@@ -7,6 +7,7 @@ everything else            the best of what is known for it: the strategy that g
                            banded strategies and some with a few poles, which searches find, the
                            square root with the best number of bands, and the best strategy for
                            one participation
+K buffers                  the best with up to K poles, and the best for one participation
 p > 2                      the same for weighted queries (`largest`)
 
 All are measured with the sensitivity of the participation that was asked for; `bounds` are below.
@@ -50,6 +51,7 @@ from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.schema import Participation, SampledParticipation
 from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.strategies.recurrent import FactorStrategy
 from pmldesign.workloads import Workload
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
@@ -57,10 +59,12 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.participation import banded, poles
 from pmldesign_solvers.streams.chain import RunningSums
 
-BANDED_CELLS = 2048
-"""Steps up to which banded strategies are searched: O(n^2) a step, 10 s for 1024."""
-POLES_CELLS = 512
-"""Likewise with poles: O(n^3) a step, 5 s for 365."""
+SEARCHED_CELLS = 2048
+"""Steps up to which banded strategies are searched: O(n^2) a step, 10 s for 1024. Likewise with
+poles, where a number of buffers is asked for."""
+POLES_CELLS, POLES = 512, 2
+"""Likewise where none is: O(n^3) a step, 6 s for 365. A third gains 1e-4 for 365 steps, 4 times 7
+apart, and takes as long again."""
 RANGE = 300.0
 """Logarithm of what rates may multiply to: the search multiplies and divides by it."""
 
@@ -84,11 +88,12 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
             "participations are for add-remove neighbours: a person takes part in steps of a"
             " stream; leave neighbours out"
         )
+    few = options.buffers == 1 and participation.reach(workload.shape[1]) > 1
     if options.method != "scaling":
         raise InvalidInputError(
             "designs for several participations are for method 'scaling'; leave --method out"
         )
-    plain = replace(options, participation=None)
+    plain = replace(options, participation=None, buffers=None if few else options.buffers)
     if isinstance(participation, SampledParticipation):
         if participation.rate == 1 and not participation.open:
             steps = participation.reach(workload.shape[1])
@@ -141,20 +146,26 @@ def _best(
 ) -> Design:
     """The best of some strategies, with the best of some lower bounds."""
     options = watch.options
-    strategies = {"the one for one participation": single.strategy}
+    strategies: dict[str, Strategy] = {}
     bounds, sums = [of_once(single)], workload.running_sums
     status = single.status
+    if options.buffers != 1:
+        strategies["the one for one participation"] = single.strategy
     if options.buffers is None:
         strategies |= _root(workload, participation, watch)
     try:
         for name, strategy in _stages(sums, participation, watch, bounds) if sums else ():
-            if options.buffers is None:
-                strategies[name] = strategy
+            strategies[name] = strategy
             if watch.over:
                 status = Status.TIME_LIMIT
                 break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+    if not strategies:
+        raise InvalidInputError(
+            f"strategies with 1 buffer are for running sums of up to {SEARCHED_CELLS} steps, got"
+            f" {workload.name!r}; take more buffers"
+        )
     measured = {name: with_participation(one, participation) for name, one in strategies.items()}
     values = {name: value(workload, strategy) for name, strategy in measured.items()}
     best = min(values, key=values.__getitem__)
@@ -204,18 +215,18 @@ def _stages(
     sums: RunningSums, participation: Participation, watch: StepWatch, bounds: list[LowerBound]
 ) -> Iterator[tuple[str, Strategy]]:
     """Strategies with what they are; lower bounds are added to the list."""
-    n, every = sums.cells, participation.apart
-    weighed = of_patterns(sums, participation, watch)
-    if weighed is not None:
+    n, every, buffers = sums.cells, participation.apart, watch.options.buffers
+    weighed = None if _exact(sums, participation) else of_patterns(sums, participation, watch)
+    if weighed is None:
+        bounds += of_epochs(sums, participation, watch)
+    else:
         bound, gram = weighed
         bounds.append(bound)
-        with contextlib.suppress(scipy.linalg.LinAlgError):  # where it is far from the maximum
-            yield "weights of patterns", _of_gram(gram)
-    else:
-        bounds += of_epochs(sums, participation, watch)
-    if not participation.fixed:
-        yield from _searched(sums, participation, watch)
-    elif solvable(n, every):
+        if buffers is None:
+            with contextlib.suppress(scipy.linalg.LinAlgError):  # where it is far from the maximum
+                yield "weights of patterns", _of_gram(gram)
+    yield from _searched(sums, participation, watch)
+    if buffers is None and participation.fixed and solvable(n, every):
         covering = Participation(-(-n // every), every, fixed=True)
         solution = epochs_solution(sums, every, watch.options)
         yield (
@@ -227,16 +238,24 @@ def _stages(
 def _searched(
     sums: RunningSums, participation: Participation, watch: StepWatch
 ) -> Iterator[tuple[str, Strategy]]:
-    """The strategies that searches find for min-sep, with what they are."""
-    times, apart = participation.times, participation.apart
+    """The strategies that searches find, with what they are."""
+    n, apart, buffers = sums.cells, participation.apart, watch.options.buffers
     widest = float(np.abs(np.cumsum(np.log(sums.rates))).max())
-    if apart < 2 or sums.cells > BANDED_CELLS or widest > RANGE:
+    if n > SEARCHED_CELLS or widest > RANGE:
         return
-    point = banded.solve(sums, times, apart, watch.reached)
-    yield "banded, rows and columns scaled", Strategy("design", point.matrix)
-    if sums.cells <= POLES_CELLS and times * apart <= sums.cells:
-        point = poles.solve(sums, times, apart, watch.reached)
-        yield f"{poles.POLES} poles, rows and columns scaled", Strategy("design", point.matrix)
+    if buffers is None and apart > 1 and not participation.fixed:
+        point = banded.solve(sums, participation.times, apart, watch.reached)
+        yield "banded, rows and columns scaled", Strategy("design", point.matrix)
+    few = n <= POLES_CELLS and participation.times * apart <= n and not participation.fixed
+    if buffers is None and not (few and apart > 1):
+        return
+    question = poles.Question(sums, participation.reach(n), apart, participation.fixed)
+    found = poles.solve(question, buffers or POLES, watch.reached)
+    count = found.gains.shape[1]
+    yield (
+        f"{count} pole{'s' if count > 1 else ''}, rows and columns scaled",
+        FactorStrategy("design", sums, found.diagonal, found.gains, found.decays),
+    )
 
 
 def _of_gram(gram: Array) -> Strategy:

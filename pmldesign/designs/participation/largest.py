@@ -22,6 +22,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.outward import UNIT
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.strategies.recurrent import FactorStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.weighting import weighted
 from pmldesign_solvers.certificate.cells import Certificate
@@ -31,7 +32,8 @@ from pmldesign_solvers.operators.operator import Array
 MOST_CELLS = 2048
 """Steps of which the strategy is written out as a matrix."""
 ROUNDS = {True: 20, False: 3}
-"""Weights that are tried, for fixed epochs and for min-sep, whose searches take long."""
+"""Weights that are tried, for fixed epochs and where there are searches, which take long: for
+min-sep and with buffers."""
 FARTHER = 2.0
 """At p = inf; 12 steps of 64 queries end with a gap of 1e-3 instead of 2e-2."""
 LEAST_WEIGHT = 1e-6
@@ -57,12 +59,13 @@ def solve_largest(
             f"designs for several participations at p = {p:g} are for up to {MOST_CELLS} steps,"
             f" got {cells}; take p = 2"
         )
-    watch, fixed = StepWatch(options), bool(getattr(options.schema, "fixed", False))
+    watch = StepWatch(options)
+    fixed = bool(getattr(options.schema, "fixed", False)) and options.buffers is None
     u, best, bound = np.ones(queries), None, None
     upper, lower = math.inf, 0.0
     for _ in range(ROUNDS[fixed]):
         found = solve(weighted(workload, np.sqrt(u)), watch.options)
-        whole = Strategy("design", with_participation(found.strategy, None).matrix)
+        whole = _for_sums(with_participation(found.strategy, None), workload)
         strategy = with_participation(whole, options.schema).normalised()
         reached = value(workload, strategy)
         if reached < upper:
@@ -90,6 +93,14 @@ def solve_largest(
         status=Status.OPTIMAL if optimal else Status.SEARCHED,
         seconds=watch.seconds,
     )
+
+
+def _for_sums(strategy: Strategy, workload: Workload) -> Strategy:
+    """C as a strategy for other weights of the queries, by its recurrence if it has one."""
+    factor, sums = strategy.recurrence, workload.running_sums
+    if factor is None or sums is None or factor.decays.max() > 1.0:
+        return Strategy("design", strategy.matrix)
+    return FactorStrategy("design", sums, factor.diagonal, factor.gains, factor.decays)
 
 
 def _dual_norm(u: Array, p: float) -> float:

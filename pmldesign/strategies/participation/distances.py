@@ -33,9 +33,9 @@ from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import UNIT, raised
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
-from pmldesign.strategies.chains import ChainStrategy
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
+from pmldesign.strategies.recurrent import FactorStrategy, RecurrentStrategy
 from pmldesign.strategies.streams import StreamStrategy
 from pmldesign.workloads.display import count_text
 from pmldesign_solvers.operators.operator import Array
@@ -71,12 +71,11 @@ def sensitivity(strategy: Strategy, participation: Participation, norm: Norm) ->
         if participation.fixed or (np.diff(coefficients) <= 0).all():
             return _toeplitz(coefficients, participation)
     rows, cells = strategy.shape
+    if isinstance(strategy, StreamStrategy | FactorStrategy) and cells > MATRIX_CELLS:
+        return _stream(strategy, participation)
     written = rows * cells <= MATRIX_ENTRIES
     if written and not participation.fixed and cells > MATRIX_CELLS:
-        long = isinstance(strategy, StreamStrategy)
-        written = not long and meet_nowhere(strategy.matrix, participation.apart)
-    if isinstance(strategy, StreamStrategy) and not (written and cells <= MATRIX_CELLS):
-        return _stream(strategy, participation)
+        written = meet_nowhere(strategy.matrix, participation.apart)
     if not written:
         raise InvalidInputError(
             f"the sensitivity of strategy {strategy.name!r} on {count_text(cells)} steps for"
@@ -113,7 +112,7 @@ def _toeplitz(coefficients: Array, participation: Participation) -> float:
     return raised(math.sqrt(square), 2 * participation.reach(coefficients.size) + 8)
 
 
-def _stream(strategy: StreamStrategy, participation: Participation) -> float:
+def _stream(strategy: StreamStrategy | FactorStrategy, participation: Participation) -> float:
     """From X_ij = sum_k c_k Y_k(i) prod_{j < m <= i} lambda_k(m)."""
     reach, apart = participation.reach(strategy.cells), participation.apart
     longest = strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l2")
@@ -140,7 +139,7 @@ def _l1(strategy: Strategy, participation: Participation) -> float:
     )
     if isinstance(strategy, ToeplitzStrategy):
         norms, units = np.cumsum(strategy.coefficients)[::-1], float(strategy.cells)
-    elif isinstance(strategy, ChainStrategy):
+    elif isinstance(strategy, RecurrentStrategy):
         norms, units = strategy.factor.column_sums(), float(strategy.factor.column_units)
     else:
         matrix = strategy.matrix

@@ -43,8 +43,8 @@ from pmldesign_solvers.operators.operator import Array
 if TYPE_CHECKING:
     from pmldesign.strategies.base import Strategy
     from pmldesign.strategies.blocks import BlockStrategy
-    from pmldesign.strategies.chains import ChainStrategy
     from pmldesign.strategies.kronecker import ProductStrategy
+    from pmldesign.strategies.recurrent import RecurrentStrategy
     from pmldesign.strategies.tables.products import WeightedProductsStrategy
     from pmldesign.strategies.tables.strategy import TablesStrategy
 
@@ -191,7 +191,7 @@ def weighted_products_lattice(strategy: WeightedProductsStrategy, bits: int) -> 
     return replace(lattice_of_unit(strategy, tables["image"], own.unit), **tables)
 
 
-def chain_lattice(strategy: ChainStrategy, bits: int) -> Lattice:
+def chain_lattice(strategy: RecurrentStrategy, bits: int) -> Lattice:
     """F of the recurrence."""
     top = math.frexp(strategy.sensitivity_under(Neighbours.REPLACE, "l2"))[1]
     chain = strategy.factor

@@ -46,6 +46,7 @@ from pmldesign.verify.trees.tables import lower_bound as region_tables_bound
 
 TABLES = {"sizes": SIZES, "tables": SETS, "weights": POSITIVE}
 NODES = {"poles": POSITIVE, "weights_of_poles": POSITIVE}
+NUMBERS = Domain(0.0, axes=(2,))
 SUMS = {"rates": POSITIVE, "query_weights": POSITIVE, "step_weights": POSITIVE}
 MARGINS = {"counted": Domain(0, whole=True, axes=(1, 2)), "sizes": SIZES}
 
@@ -162,6 +163,12 @@ FORMS: dict[str, Form] = {
         ),
         several=(SEVERAL,),
         lower=_stream_bound,
+    ),
+    "recurrence": Form(
+        "a recurrence",
+        {**SUMS, "diagonal": POSITIVE, "gains": NUMBERS, "decays": NUMBERS},
+        _along("diagonal"),
+        written.recurrence_rows,
     ),
     "all ranges": Form(
         "all intervals",

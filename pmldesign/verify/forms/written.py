@@ -15,6 +15,7 @@ below the other and (x) the Kronecker product over the attributes in their order
                      over the sets S of a sector with E = C C^T; [F_i; Z_i] the coordinates, F_i the
                      features
     Toeplitz         R_ij = r_{i - j}, i >= j
+    recurrences      C_ij = sum_k g_ik prod_{j < m <= i} l_mk, i > j, C_ii the diagonal
     streams          C lower triangular, C^T C = sum_k c_k (N + s_k^2 W)^-1
 
 Under replace a strategy measures R (1 - 1 1^T / n).
@@ -220,6 +221,16 @@ def epoch_rows(arrays: Arrays) -> Iterator[Any]:
 def toeplitz_rows(arrays: Arrays) -> Iterator[Any]:
     """Of a Toeplitz matrix."""
     yield np.tril(scipy.linalg.toeplitz(arrays["coefficients"]))
+
+
+def recurrence_rows(arrays: Arrays) -> Iterator[Any]:
+    """Of a recurrence."""
+    C, state = np.diag(arrays["diagonal"]), np.zeros(arrays["gains"].shape[::-1])
+    for i, (gains, decays) in enumerate(zip(arrays["gains"], arrays["decays"], strict=True)):
+        state *= decays[:, None]
+        C[i] += gains @ state
+        state[:, i] = 1.0
+    yield C
 
 
 def _lower_factor(gram: Any) -> Any:

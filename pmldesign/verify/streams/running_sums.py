@@ -227,7 +227,9 @@ def reciprocal(squares: Any, weights: Any) -> list[tuple[Any, Any]]:
 
 def check_sums(arrays: Arrays, queries: Queries, checks: Checks) -> None:
     """Whether the running sums of the file are those of the workload."""
-    along = next((arrays[name] for name in ("w", "coefficients") if name in arrays), None)
+    along = next(
+        (arrays[name] for name in ("w", "coefficients", "diagonal") if name in arrays), None
+    )
     n = int(arrays["epochs"][0]) if along is None else len(along)
     names = ("rates", "query_weights", "step_weights")
     parts = [np.broadcast_to(arrays[name], n - (name == "rates")) for name in names]

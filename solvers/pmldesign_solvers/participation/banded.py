@@ -57,7 +57,7 @@ def _descent(
     n = sums.cells
     windows = np.arange(n) // apart
     count = int(windows[-1]) + 1
-    knots = _knots(n, apart)
+    knots = window_knots(n, apart)
     start = np.concatenate([np.zeros(knots.shape[1]), np.linspace(0.2, -0.2, count), _root(apart)])
     steps = DESCENT_STEPS
     if n > FINE_CELLS and sums.smooth and apart % 4 == 0 and apart >= FINE_APART:
@@ -119,7 +119,7 @@ def _refined(coarse: Array, count: int, apart: int) -> Array:
     return np.concatenate([*rho, norms, impulse])
 
 
-def _knots(n: int, apart: int) -> Array:
+def window_knots(n: int, apart: int) -> Array:
     """Values at the steps by values at the knots, shape (n, knots)."""
     return np.asarray(np.kron(np.eye(-(-n // apart)), by_knots(apart))[:n])
 

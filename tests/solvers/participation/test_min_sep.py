@@ -56,7 +56,7 @@ def test_gradients_are_slopes(case):
     sums, _, x = case
     gradient = np.concatenate(strategy(sums, x).gradient)
     assert np.allclose(slopes(lambda z: strategy(sums, z).error, x), gradient, rtol=1e-6, atol=1e-4)
-    chosen = np.array([[0, 4, 8], [1, 5, 9], [2, 6, 10]])
+    chosen = np.array([[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]])  # 11 stands for no step
     shown = np.concatenate(poles._largest(strategy(sums, x), chosen, 7.0)[1])
     found = slopes(lambda z: poles._largest(strategy(sums, z), chosen, 7.0)[0], x)
     assert np.allclose(found, shown, rtol=1e-5, atol=1e-7)
