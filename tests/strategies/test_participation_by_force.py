@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.errors import VerificationError
+from pmldesign.errors import InvalidInputError, VerificationError
 from pmldesign.privacy import Neighbours
 from pmldesign.strategies import Strategy, as_participation, with_participation
 
@@ -85,6 +85,38 @@ def test_no_neighbours_are_farther_apart_than_the_sensitivity(kind, seed):
             assert shown >= exact * (1 - 1e-15), (matrix, schema, norm)
             if norm == "l1" or (len(matrix) == 1 and how == "every") or matrix.shape[1] == 1:
                 assert shown <= exact * (1 + 1e-12), (matrix, schema, norm)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_vectors_over_several_series_are_no_farther_apart(kind):
+    """Series are measured alike: a person changes one of two, or both by a vector of norm 1."""
+    rng = np.random.default_rng(KINDS.index(kind))
+    turns = np.exp(2j * np.pi * np.arange(8) / 8)  # both series as the parts of a number
+    for _ in range(6):
+        matrix = random_matrix(rng, kind)[:, :4]
+        matrix = matrix if matrix.any() else np.ones_like(matrix)
+        times, apart = (int(number) for number in rng.integers(1, 5, 2))
+        how = str(rng.choice(["every", "min-sep"]))
+        steps = neighbouring_differences(matrix.shape[1], times, apart, how == "every").T
+        turned = np.array(
+            [np.append(turn, 1.0) * x for x in steps for turn in product(turns, repeat=x.size - 1)]
+        )
+        exact = np.linalg.norm(matrix @ turned.T, axis=0).max()
+        schema = as_participation(f"{times},{how}={apart}")
+        strategy = with_participation(Strategy("random", matrix), schema)
+        assert strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l2") >= exact * (1 - 1e-14)
+
+
+@pytest.mark.parametrize("call", [pml.factorize, pml.optimize, pml.error_bounds])
+@pytest.mark.parametrize("workload", ["prefix:4*histogram:3", "prefix:1*histogram:3"])
+def test_cells_of_products_are_no_steps(call, workload):
+    promise = {} if call is pml.factorize else {"guarantee": pml.ApproxDP(1, 1e-6)}
+    with pytest.raises(InvalidInputError, match="design prefix:"):
+        call(workload, participation="2,min-sep=2", **promise)
+    with pytest.raises(InvalidInputError, match="design prefix:"):
+        pml.compare(workload, ["identity"], participation="2,min-sep=2")
+    with pytest.raises(InvalidInputError, match="design prefix:"):
+        pml.mechanism("identity", workload, participation="2,min-sep=2")
 
 
 @pytest.mark.parametrize("participation", ["3,every=4", "3,min-sep=4", "2,min-sep=5"])

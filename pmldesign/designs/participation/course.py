@@ -50,7 +50,7 @@ from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.schema import Participation, SampledParticipation
-from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.strategies.participation.strategy import require_steps, with_participation
 from pmldesign.strategies.recurrent import FactorStrategy
 from pmldesign.workloads import Workload
 from pmldesign_solvers.certificate.cells import Certificate
@@ -76,13 +76,14 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
     """The best strategy that is known for several participations.
 
     Raises:
-        InvalidInputError: replace neighbours, a method other than "scaling", or p above 2 for
-            steps that are drawn.
+        InvalidInputError: a product, replace neighbours, a method other than "scaling", or p above
+            2 for steps that are drawn.
     """
     participation = options.schema
     if isinstance(participation, PersonRows):
         return solve_persons(workload, p, options, once)
     assert participation is not None
+    require_steps(workload, participation)
     if options.replace:
         raise InvalidInputError(
             "participations are for add-remove neighbours: a person takes part in steps of a"

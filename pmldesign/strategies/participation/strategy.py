@@ -108,7 +108,8 @@ class ParticipationStrategy(Strategy):
         return ParticipationStrategy(self.whole.beside(public), self.participation)
 
     def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload that R does not determine."""
+        """Refuse a workload that R does not determine, or whose cells are no steps."""
+        require_steps(workload, self.participation)
         self.whole.require_answers(workload)
 
     def measure(self, x: Array) -> Array:
@@ -163,6 +164,26 @@ class ParticipationStrategy(Strategy):
     def streaming(self) -> Strategy:
         """The lower-triangular strategy of the same Gram matrix."""
         return ParticipationStrategy(self.whole.streaming(), self.participation)
+
+
+def require_steps(workload: Workload, participation: AnyParticipation) -> None:
+    """Refuse a product, whose cells are not steps of a stream.
+
+    Contributions to all series in a step are a vector, and sensitivities of one series are for
+    vectors of norm at most 1: they are those of all series together.
+
+    Raises:
+        InvalidInputError: several factors, and participation in steps.
+    """
+    if isinstance(participation, PersonRows) or len(workload.factors) == 1:
+        return
+    first = workload.factors[0].name
+    raise InvalidInputError(
+        f"participation {participation} is in the steps of one series, and {workload.name!r} is a"
+        f" product; design {first}, of which `pmldesign stream FILE --workload"
+        f" '{first}*histogram:12'` takes 12 with the same noise: what a person changes in a step"
+        " is a vector of l2 norm at most 1"
+    )
 
 
 def with_participation(strategy: Strategy, participation: AnyParticipation | None) -> Strategy:
