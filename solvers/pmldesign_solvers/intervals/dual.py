@@ -120,8 +120,11 @@ def improved(
     m = problem.cells
 
     def loss(z: Array) -> tuple[float, Array]:
-        value, gradient = _log_bound(problem, _from_logs(z, m), p, nodes)
-        return -value, -gradient[: z.size]
+        weights = _from_logs(z, m)
+        value, gradient = _log_bound(problem, weights, p, nodes)
+        parts = (weights.starts, weights.ends, weights.queries)
+        held = np.concatenate([part <= _faintest(part) for part in parts])
+        return -value, np.where(held, 0.0, -gradient)[: z.size]
 
     start = np.log(np.concatenate([weights.starts, weights.ends, weights.queries]))
     last, taken = start[: 2 * m if p == 2 else 3 * m], 0
@@ -169,9 +172,13 @@ def _total(weights: IntervalWeights) -> float:
 def _from_logs(z: Array, m: int) -> IntervalWeights:
     """Weights of bounded size; those of queries are even where they are left out."""
     parts = [np.exp(part - part.max()) for part in z.reshape(-1, m)]
-    starts, ends, *queries = parts
-    starts, ends = (np.maximum(part, FAINTEST * part.mean()) for part in (starts, ends))
+    starts, ends, *queries = (np.maximum(part, _faintest(part)) for part in parts)
     return IntervalWeights(starts, ends, queries[0] if queries else np.ones(m))
+
+
+def _faintest(weights: Array) -> float:
+    """What is kept where less is asked for: there the bound does not change with the weight."""
+    return FAINTEST * float(weights.mean())
 
 
 def _log_bound(

@@ -96,7 +96,7 @@ def test_variances_beside_the_total(n):
     variances, explained = beside.variances_beside(sums, v, w, nodes.reciprocal())
     np.testing.assert_allclose(variances - explained, expected, rtol=1e-6, atol=1e-9 * S.max())
     asked = q[:-1] ** 2
-    problem = beside.BesideTotal(q, v * q**2 / np.append(asked / np.exp(np.log(asked).mean()), 1))
+    problem = beside.BesideTotal(q, v * q**2 / np.append(asked / np.sqrt(asked).mean() ** 2, 1))
     np.testing.assert_allclose(problem.all_weights(np.ones(n - 1)), v)
     rounded = problem.spread(np.ones(n - 1), w, nodes.reciprocal())
     assert (rounded >= expected - 1e-13 * np.diag(S)[:-1]).all()
