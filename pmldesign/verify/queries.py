@@ -61,8 +61,7 @@ class Queries:
         gram: makes A^T A, shape (n, n), where A is too large and that is not.
         columns: makes columns of A, from one number to another, where A is too large.
         sums: of running sums the rates, shape (n - 1,), and the weights of queries and of steps.
-        regions: of counts that nest the parents of all regions, shape (N,), and their weights.
-        region_tables: tables of plain attributes at such regions.
+        region_tables: of counts and tables of regions that nest.
         known: what is public beside, if anybody knows it.
         named: whether it is what the file itself names.
     """
@@ -74,7 +73,6 @@ class Queries:
     gram: Callable[[], Any] | None = None
     columns: Callable[[int, int], Any] | None = None
     sums: tuple[Any, Any, Any] | None = None
-    regions: tuple[Any, Any] | None = None
     region_tables: RegionTables | None = None
     known: Queries | None = None
     named: bool = False

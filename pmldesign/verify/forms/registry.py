@@ -39,9 +39,7 @@ from pmldesign.verify.streams.several import check_several
 from pmldesign.verify.tables.blocks import lower_bound as tables_bound
 from pmldesign.verify.tables.claims import WEAKER_BLOCKS, check_tables
 from pmldesign.verify.trees.known import root_of
-from pmldesign.verify.trees.regions import WEAKER_PAIRS, check_regions
-from pmldesign.verify.trees.regions import lower_bound as regions_bound
-from pmldesign.verify.trees.tables import check_region_tables
+from pmldesign.verify.trees.tables import WEAKER_PAIRS, check_region_tables, check_regions
 from pmldesign.verify.trees.tables import lower_bound as region_tables_bound
 
 TABLES = {"sizes": SIZES, "tables": SETS, "weights": POSITIVE}
@@ -94,13 +92,6 @@ def _stream_bound(claims: Claims) -> Any:
 
 
 def _regions_bound(claims: Claims) -> Any:
-    regions, replace = claims.queries.regions, claims.header["neighbours"] == "replace"
-    if regions is None:
-        return None
-    return regions_bound(claims.header, claims.arrays, regions, root_of(regions[0], replace))
-
-
-def _region_tables_bound(claims: Claims) -> Any:
     asked, replace = claims.queries.region_tables, claims.header["neighbours"] == "replace"
     if asked is None:
         return None
@@ -110,7 +101,13 @@ def _region_tables_bound(claims: Claims) -> Any:
 def _tells_region_tables(claims: Claims) -> bool:
     """Whether structure tells all: of ordered attributes it bounds distances under replace."""
     exact = claims.large or claims.plain or "ordered" not in claims.arrays
-    return claims.queries.region_tables is not None and claims.told and exact
+    return claims.told and exact and _at_regions(claims, claims.arrays["sizes"].size)
+
+
+def _at_regions(claims: Claims, attributes: int = 0) -> bool:
+    """Whether the queries are tables at regions, or counts alone where that is measured."""
+    asked = claims.queries.region_tables
+    return asked is not None and bool(asked.sizes) == bool(attributes)
 
 
 def _is_product(claims: Claims) -> bool:
@@ -204,7 +201,7 @@ FORMS: dict[str, Form] = {
         {"parents": Domain(-1, whole=True), "node_weights": Domain(0.0)},
         lambda arrays: len(written.leaves(arrays)),
         written.region_rows,
-        (Method(lambda c: c.queries.regions is not None and c.told, check_regions),),
+        (Method(lambda c: c.told and _at_regions(c), check_regions),),
         lower=_regions_bound,
         weaker=WEAKER_PAIRS,
         grouped=True,
@@ -220,7 +217,7 @@ FORMS: dict[str, Form] = {
         lambda arrays: len(written.leaves(arrays)) * _of_sizes(arrays),
         written.region_table_rows,
         (Method(_tells_region_tables, check_region_tables),),
-        lower=_region_tables_bound,
+        lower=_regions_bound,
         weaker=WEAKER_PAIRS,
         grouped=True,
         beside=({"ordered": COUNTS, "coordinates_#": MATRIX},),

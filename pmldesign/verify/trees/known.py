@@ -107,16 +107,10 @@ def _check_known(tree: ReadTree, groups: Any, known: Queries | None, checks: Che
 
 def _counted(tree: ReadTree, known: Queries | None) -> Any | None:
     """The nodes whose sums the known answers are; None if they are no such."""
-    counted = np.zeros(len(tree.leaves), dtype=bool)
-    if known is not None and known.regions is not None:
-        parents, scales = known.regions
-        counted = scales > 0
-    elif known is not None and known.region_tables is not None:
-        parents = known.region_tables.parents
-        for part in known.region_tables.parts:
-            if part.table:
-                return None
-            counted[part.nodes] = True
-    else:
+    asked = None if known is None else known.region_tables
+    if asked is None or any(part.table for part in asked.parts) or not tree.same(asked.parents):
         return None
-    return counted if tree.same(parents) else None
+    counted = np.zeros(len(tree.leaves), dtype=bool)
+    for part in asked.parts:
+        counted[part.nodes] = True
+    return counted

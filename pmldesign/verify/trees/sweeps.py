@@ -108,15 +108,6 @@ class ReadTree:
         """Values of all nodes, level by level."""
         return [values[nodes] for nodes in self.levels]
 
-    def tells_leaves(self, counted: Any) -> bool:
-        """Whether each leaf, or a node of that leaf alone, is among those that are counted."""
-        told = self.split(counted)
-        for level, inner in enumerate(self.parents):
-            alone = told[level][inner] & (self.sizes[level] == 1)
-            told[level + 1] |= np.repeat(alone, self.sizes[level])
-        leaves = self.split(self.leaves)
-        return all(bool(own[bare].all()) for own, bare in zip(told, leaves, strict=True))
-
     def longest(self, values: Any) -> float:
         """The largest sum on the path to a leaf, off by `slack` at most."""
         above, largest = self.split(values), 0.0

@@ -98,8 +98,11 @@ class RegionsWorkload(Workload):
         return dict(zip(names, counts.tolist(), strict=True))
 
     def stated(self) -> dict[str, Any]:
-        """The parents and weights of the regions."""
-        return {"regions": (self.tree.parents, self.scales)}
+        """The regions, and tables of no attributes at them."""
+        from pmldesign.verify.queries import RegionTable, RegionTables
+
+        counts = RegionTable((), self.asked, self.scales[self.asked])
+        return {"region_tables": RegionTables(self.tree.parents, (), [counts])}
 
     def reweighted(self, weights: Array) -> Self:
         """The same with each query times its weight, shape (m,)."""
