@@ -86,7 +86,7 @@ def command(asked: Asked) -> None:
             callback=callback,
             announce=callback,
             known=public,
-            own_grid=asked.own_grid,
+            own_grid=asked.question.on_grid(asked.own_grid),
             **question.design_options(asked.limits, promise),
         )
     asked.outputs.deliver(document_of(shown, question.takes_part))

@@ -117,7 +117,7 @@ def command(asked: Asked) -> None:
             search_time=asked.search_time,
             seed=asked.seed,
             callback=callback,
-            own_grid=asked.own_grid,
+            own_grid=asked.question.on_grid(asked.own_grid),
             **options,
         )
         participation = participation_of(best.norm_design.strategy)
@@ -135,7 +135,7 @@ def command(asked: Asked) -> None:
             **problem,
             neighbours=relation,
             participation=participation,
-            own_grid=asked.own_grid,
+            own_grid=asked.question.on_grid(asked.own_grid),
             announce=callback,
             deadline=deadline,
         )

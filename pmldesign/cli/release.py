@@ -99,7 +99,7 @@ def command(asked: Asked) -> None:
     assert beside is not None
     if form is not None:
         form.require_release(beside.neighbours)
-    grid = _own_grid(asked, ledger, form)
+    grid = _own_grid(asked, ledger)
     there = grid is None and strategy is not None and read_own_grid(strategy)
     if noise == "auto" and isinstance(beside, CurrencyGuarantee):
         noise = "gaussian"
@@ -147,17 +147,13 @@ def _ledger_and_promise(asked: Asked) -> tuple[Any, Guarantee | None]:
     return ledger, share_of(ledger, asked.share, promise.noise, promise.neighbours)
 
 
-def _own_grid(asked: Asked, ledger: Any, schema: Any) -> bool | None:
-    """Whether noise is on the grid of whole measurements; None for as a design has it.
-
-    No plan has such noise, and numbers that are spread over cells have a finer grid.
-    """
+def _own_grid(asked: Asked, ledger: Any) -> bool | None:
+    """Whether noise is on whole measurements, which no plan has; None for as designed."""
     from pmldesign.release.costs.ledger import existing
 
-    if asked.own_grid is not None:
-        return asked.own_grid
-    if schema is not None and schema.denominator > 1:
-        return False
+    grid = asked.question.on_grid(asked.own_grid)
+    if grid is not None:
+        return grid
     account = None if ledger is None else existing(ledger)
     planned = ledger is not None and ledger.plan is not None
     return False if planned or (account is not None and account.plan is not None) else None

@@ -114,3 +114,17 @@ def test_target_says_it_too():
     assert {row["noise"] for row in data["strategies"]} == {"laplace own-grid"}
     fine = json.loads(run(*asked, "--json", "--no-own-grid"))
     assert fine["epsilon"]["enough"] > 1.2 * data["epsilon"]["enough"]
+
+
+def test_numbers_are_spread_over_cells_and_have_a_fine_grid(folder):
+    """Of a grid D times as fine little of the gain is left: it is no reason for a design."""
+    hours = {"name": "hours", "low": 0, "high": 20, "unit": 1}
+    (folder / "s.json").write_text(json.dumps({"attributes": [hours]}))
+    (folder / "p.csv").write_text("hours\n3\n20\n7\n")
+    asked = "hours:sum+total", folder / "p.csv", "--schema", folder / "s.json", "--epsilon", "4"
+    fine = release(folder, *asked, "--search-time", "0.05")
+    assert unit_of(fine) < 1e-3
+    for command in ("optimize", "compare"):
+        question = command, "hours:sum+total", *asked[2:], "--search-time", "0.05"
+        assert "laplace own-grid" not in run(*question)
+        assert "laplace own-grid" in run(*question, "--own-grid")

@@ -173,6 +173,14 @@ class QuestionOptions:
         self.require_cells([guarantee])
         return with_known(queries, guarantee, self.public(promise.neighbours))
 
+    def on_grid(self, asked: bool | None) -> bool | None:
+        """Whether noise is on the grid of whole measurements: numbers in cells have a finer one."""
+        if asked is not None or self.schema is None:
+            return asked
+        from pmldesign.release.people.schema import read_schema
+
+        return False if read_schema(self.schema).denominator > 1 else None
+
     def require_cells(self, guarantees: Iterable[Guarantee | None]) -> None:
         """Refuse PML where the schema has numbers: records are then mixtures of cells.
 

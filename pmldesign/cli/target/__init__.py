@@ -92,7 +92,7 @@ def command(asked: Asked) -> None:
             time_limit=limit,
             known=public,
             participation=participation,
-            own_grid=asked.own_grid,
+            own_grid=asked.question.on_grid(asked.own_grid),
             callback=callback,
         )
         if asked.output is not None:
