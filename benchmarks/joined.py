@@ -72,6 +72,8 @@ def questions() -> Iterator[tuple[str, list[int], Queries]]:
     yield "marginals:prefix10^10,ways=1+marginals:prefix10^10,ways=2", TEN, one_way + ten
     all_ranges: Queries = [((i,), [ranges(10)]) for i in range(10)]
     yield "marginals:all-range10^10,ways=1+marginals:prefix10^10,ways=2", TEN, all_ranges + ten
+    joint: Queries = [(pair, [at_most(10, 10)]) for pair in combinations(range(10), 2)]
+    yield "marginals:prefix10^10,ways=1+at-most:10^10,ways=2", TEN, one_way + joint
     yield f"{ALL_PAIRS}+{JOINED}", list(ADULT), [*adult, ((3, 4), [at_most(16, 16)])]
 
 

@@ -29,7 +29,7 @@ LAYERS = [
 ]
 SOLVER_ROOMS = [
     {"cubes", "intervals", "participation", "trees"},
-    {"search", "oracle", "unions", "tables", "streams"},
+    {"search", "oracle", "unions", "tables", "joint", "streams"},
     {"norm"},
     {"certificate"},
     {"structure"},

@@ -25,6 +25,7 @@ MAKERS = {
     "designs/nested.py": "a row of ROUTES",
     "designs/structured.py": "rows of ROUTES",
     "designs/tables/course.py": "a row of ROUTES",
+    "designs/tables/joined.py": "a row of ROUTES",
     "designs/tables/separate.py": "a row of ROUTES",
     "designs/participation/largest.py": "a part of it",
     "designs/participation/course.py": "the solver for several participations",

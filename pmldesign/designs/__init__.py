@@ -21,6 +21,7 @@ __getattr__ = face(
         "streaming": "first_early require_streaming",
         "structured": "solve_all_ranges",
         "tables.course": "question solve_tables",
+        "tables.joined": "solve_joined",
         "tables.separate": "is_separate separate_strategy",
         "targets.accuracy": "Targets named_targets",
         "targets.widths": "least_share",

@@ -12,6 +12,8 @@ tables, union of products   as one matrix up to DENSE_CELLS cells, or if that co
                             meet, where each attribute has one relation of queries beside totals
                             through its coordinates, over domains of any size (`tables`);
                             or a strategy in a product basis
+tables that overlap         beyond DENSE_CELLS cells each by a matrix of its own, over domains of
+                            any size, with bounds that need not meet (`joined`)
 all ranges, p = 2           beyond STREAM_CELLS cells in O(n K), without arrays of queries
 running sums                beyond STREAM_CELLS steps in O(n K), as a stream with K buffers; under
                             replace beyond PUBLIC_CELLS, with bounds 0.3 to 0.6 % apart
@@ -38,6 +40,7 @@ from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.workloads import (
+    JoinedWorkload,
     KroneckerWorkload,
     MarginalsWorkload,
     RangeWorkload,
@@ -185,6 +188,17 @@ def _is_large_union(workload: Workload, options: DesignOptions) -> bool:
     return question(workload) is not None
 
 
+def _is_large_joined(workload: Workload, _: DesignOptions) -> bool:
+    """Whether queries on overlapping tables are too many cells to be solved as one matrix."""
+    return isinstance(workload, JoinedWorkload) and workload.shape[1] > DENSE_CELLS
+
+
+def _solve_joined(workload: JoinedWorkload, p: float, options: DesignOptions) -> Design:
+    from pmldesign.designs.tables.joined import solve_joined
+
+    return solve_joined(workload, p, options)
+
+
 def _is_stream(workload: Workload, options: DesignOptions) -> bool:
     """Whether it is running sums that are solved as a stream."""
     sums = workload.running_sums
@@ -295,6 +309,7 @@ ROUTES = [
         lambda workload, _: isinstance(workload, TablesWorkload) and workload.is_plain,
         _solve_plain_tables,
     ),
+    Route("tables that overlap", _is_large_joined, _solve_joined),
     Route("single table", _is_single_table, _solve_single_table),
     Route("large union of products", _is_large_union, _structured("solve_union")),
     Route("regions", _is_large_regions, _solve_regions),

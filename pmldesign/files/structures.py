@@ -22,6 +22,8 @@
                 node is not measured
     region tables likewise, with `sizes` of the attributes, `tables` (sets of attributes) and
                 `node_weights` for each of these; `ordered` and `coordinates_0`, ... as in `sectors`
+    table matrices  `sizes` of the attributes, `tables` (sets) and `rows_0`, `rows_1`, ..., the
+                matrix of each; `centred`, whether the total is public
     rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
     tables      `sizes` of the attributes and, for residuals of marginals, `residuals` (sets of
                 attributes) and `precisions`; for weighted tables `tables` (sets) and `weights`; for
@@ -72,10 +74,11 @@ from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.recurrent import FactorStrategy
 from pmldesign.strategies.streams import AllRangesStrategy, StreamStrategy
+from pmldesign.strategies.tables.matrices import TableMatricesStrategy
 from pmldesign.strategies.tables.products import WeightedProductsStrategy
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
-from pmldesign.workloads.public import NOTHING, Public
+from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign.workloads.tables.attributes import attribute_sizes
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
@@ -236,6 +239,13 @@ def _read_ordered(name: str, arrays: Archive) -> dict[int, Any]:
     return read_coordinates(name, arrays, attribute_sizes(whole_numbers("sizes", arrays["sizes"])))
 
 
+def _matrices_of_tables(
+    name: str, sizes: list[int], tables: Any, matrices: Sequence[Any], centred: list[int]
+) -> TableMatricesStrategy:
+    public = RECORDS if any(centred) else NOTHING
+    return TableMatricesStrategy(name, sizes, tables, matrices, public=public)
+
+
 SIZES = whole("sizes")
 PRODUCT_WEIGHTS = Part(
     lambda strategy: {} if strategy.weights is None else {"weights": strategy.weights},
@@ -251,6 +261,11 @@ STREAM_U = Part(
     lambda strategy: {"u": shortened(strategy.u)},
     lambda _, arrays: np.broadcast_to(arrays["u"], len(arrays["w"])).astype(float),
 )
+CENTRED = Part(
+    lambda strategy: {"centred": np.array([int(bool(strategy.public))])},
+    lambda _, arrays: whole_numbers("centred", arrays["centred"]),
+)
+"""Whether the number of records is public."""
 RESIDUALS = (SIZES, sets("residuals"), plain("precisions"))
 WEIGHTED = (sets("tables", "subsets"), plain("weights"))
 FORMS = [
@@ -336,6 +351,13 @@ FORMS = [
         WeightedProductsStrategy,
         "designed",
         (SIZES, Part(_design_arrays, _read_designs), *WEIGHTED),
+    ),
+    Form(
+        "table matrices",
+        TableMatricesStrategy,
+        "rows_[0-9]+",
+        (SIZES, sets("tables", "subsets"), listed("rows", "matrices"), CENTRED),
+        _matrices_of_tables,
     ),
     Form("weighted tables", WeightedTablesStrategy, "tables", (SIZES, *WEIGHTED)),
     Form("residuals", MarginalsStrategy, "residuals", (*RESIDUALS, TABLE), _residuals),

@@ -16,9 +16,10 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files.fingerprints import FINGERPRINT_ENTRIES
 from pmldesign.files.workloads import load_workload, read_workload
 from pmldesign.verify import Verification
-from pmldesign.verify.queries import Queries, Table
+from pmldesign.verify.queries import JointTable, Queries, Table
 from pmldesign.workloads import Workload, as_workload, parse_workload
 from pmldesign.workloads.tables.base import asks_counts
+from pmldesign.workloads.tables.joined import joined_over
 from pmldesign.workloads.tables.same import as_tables_over
 from pmldesign.workloads.union import spread_out
 from pmldesign.workloads.weighting import weighted
@@ -123,7 +124,16 @@ def _form(queries: Workload) -> Queries:
 
     hashed = columns if m * n <= FINGERPRINT_ENTRIES else None
     sums = _sums(queries)
-    return Queries(matrix, sizes, made_of, m, gram, hashed, sums, **queries.stated())
+    joint = _joint(queries) if queries.domain and not made_of else []
+    return Queries(matrix, sizes, made_of, m, gram, hashed, sums, joint=joint, **queries.stated())
+
+
+def _joint(queries: Workload) -> list[JointTable]:
+    """The tables with queries that join attributes; nothing if it is no such, or too large."""
+    listed = joined_over(queries, queries.domain) or []
+    if sum(math.prod(factor.shape) for _, _, factor in listed) > MOST_ENTRIES:
+        return []
+    return [JointTable(T, weight * factor.to_dense()) for weight, T, factor in listed]
 
 
 def _tables(queries: Workload, sizes: tuple[int, ...]) -> list[Table]:

@@ -48,6 +48,7 @@ __getattr__ = face(
         "streams": "AllRangesStrategy StreamStrategy",
         "structured": "CountsStrategy StructuredStrategy",
         "tables.distances": "TableDistances",
+        "tables.matrices": "TableMatricesStrategy",
         "tables.products": "WeightedProductsStrategy",
         "tables.strategy": "TablesStrategy",
         "tables.weighted": "WeightedStrategy WeightedTablesStrategy",

@@ -28,6 +28,14 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class JointTable:
+    """Queries on the cells of the table over some attributes, shape (m, cells), with weights."""
+
+    members: tuple[int, ...]
+    matrix: Any
+
+
+@dataclass(frozen=True, slots=True)
 class RegionTable:
     """A table over some attributes at some nodes, each answer times the scale of its node."""
 
@@ -57,6 +65,7 @@ class Queries:
         matrix: A itself, shape (m, n); None where it is too large.
         sizes: the number of values of each attribute.
         tables: what A is made of, one below the other; none where it is no such workload.
+        joint: likewise queries that join attributes, where any do.
         count: the number m of queries.
         gram: makes A^T A, shape (n, n), where A is too large and that is not.
         columns: makes columns of A, from one number to another, where A is too large.
@@ -76,6 +85,7 @@ class Queries:
     region_tables: RegionTables | None = None
     known: Queries | None = None
     named: bool = False
+    joint: Sequence[JointTable] = ()
 
     @property
     def plain(self) -> bool:

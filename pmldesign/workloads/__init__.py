@@ -43,6 +43,7 @@ __getattr__ = face(
         "ranges": "RangeWorkload",
         "running": "AllRangesWorkload RunningWorkload",
         "sparse": "SparseWorkload",
+        "tables.joined": "JoinedWorkload as_joined",
         "tables.marginals": "MarginalsWorkload",
         "tables.same": "as_tables common_sizes",
         "tables.workload": "TablesWorkload",

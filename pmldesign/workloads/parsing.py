@@ -31,9 +31,11 @@ from pmldesign.workloads.display import count_text
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.named.queries import MAX_QUERIES
 from pmldesign.workloads.named.table import NAMES, NamedWorkload
+from pmldesign.workloads.tables.joined import JoinedWorkload, as_joined
 from pmldesign.workloads.tables.same import MAX_JOINED, as_tables, domain_of
 from pmldesign.workloads.union import UnionWorkload, as_marginals
 from pmldesign.workloads.weighting import weighted
+from pmldesign_solvers.joint.spaces import MOST_CELLS
 
 MAX_PRODUCT_CELLS = 2**24
 """Cells of a product, of which no matrix is formed: beyond, one histogram needs over 128 MiB."""
@@ -96,15 +98,20 @@ def union_of(parts: Sequence[Workload], text: str) -> Workload:
         return marginals
     queries, cells = sum(part.shape[0] for part in parts), parts[0].shape[1]
     joined = cells > WRITTEN_CELLS and len(set(map(domain_of, parts))) > 1
+    joined = joined or any(isinstance(part, JoinedWorkload) for part in parts)
     if cells > MAX_PRODUCT_CELLS or queries > MAX_QUERIES or joined:
         tables = as_tables(parts)
         if tables is not None:
             return tables
+        overlapping = as_joined(parts)
+        if overlapping is not None and max(overlapping.table_cells) <= MOST_CELLS:
+            return overlapping
     if cells > MAX_PRODUCT_CELLS:
         raise InvalidInputError(
             f"{_shown(text)} has {count_text(cells)} cells; a union of more than"
             f" {MAX_PRODUCT_CELLS} consists of tables over the same attributes, each asked for"
-            f" once; neighbours that are asked about together have up to {MAX_JOINED} cells"
+            f" once, or of up to {MOST_CELLS} cells; neighbours that are asked about together have"
+            f" up to {MAX_JOINED} cells"
         )
     if queries > MAX_QUERIES:
         raise InvalidInputError(

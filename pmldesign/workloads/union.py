@@ -202,7 +202,7 @@ def by_attribute(workload: Workload) -> tuple[Workload, ...]:
     """What a workload asks about each attribute; the workload itself if it has but one."""
     if isinstance(workload, UnionWorkload):
         return tuple(workload.attribute(index) for index in range(len(workload.sizes)))
-    if isinstance(workload, AttributeTables):
+    if isinstance(workload, AttributeTables) and workload.crossed:
         used = set().union(*workload.subsets)
         return tuple(
             workload.queries_on(i) if i in used else total_of(n)
@@ -281,7 +281,8 @@ def _sizes(part: Workload) -> tuple[int, ...]:
 def products_of(part: Workload) -> list[tuple[Workload, ...]] | None:
     """The products that a part consists of: itself, or those of a few marginals."""
     if isinstance(part, AttributeTables):
-        return part.products() if len(part.subsets) <= MAX_MARGINALS else None
+        few = part.crossed and len(part.subsets) <= MAX_MARGINALS
+        return part.products() if few else None
     return [part.factors]
 
 
@@ -290,6 +291,8 @@ def _marginals(part: Workload) -> MarginalsWorkload | None:
         return part
     if isinstance(part, TablesWorkload):
         return part.as_marginals() if part.is_plain else None
+    if isinstance(part, AttributeTables):
+        return None
     scale, factors = without_scale(part.factors)
     sizes = [factor.shape[1] for factor in factors]
     counted = []

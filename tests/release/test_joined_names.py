@@ -53,6 +53,35 @@ def test_tables_are_those_counted_one_by_one(kind, tmp_path):
     assert {wealth for _, _, wealth in firsts} == {"with age"}
 
 
+NAMES = "abcdefgh"
+LARGE = {
+    "attributes": [
+        {"name": name, "keys": [*map(str, range(10))], "ordered": True} for name in NAMES
+    ]
+}
+
+
+@pytest.mark.parametrize("sampler", [no_noise, None])
+def test_pairs_that_overlap_over_a_domain_of_any_size(tmp_path, sampler):
+    queries = "a&b:at-most + b&c:within + 2*c:prefix + g&h:at-most"
+    asked = pml.workload(queries, schema=LARGE)
+    assert asked.shape == (58, 10**8)
+    records = np.random.default_rng(0).integers(0, 10, (300, 8))
+    lines = [",".join(map(str, record)) for record in records]
+    (tmp_path / "p.csv").write_text("\n".join([",".join(NAMES), *lines]))
+    noisy = pml.optimize(asked, guarantee=pml.ApproxDP(1.0, 1e-6), rel_gap=0.2)
+    options = {} if sampler is None else {"sampler": sampler}
+    found = noisy.release(tmp_path / "p.csv", schema=LARGE, **options)
+    a, b, c, g, h = records.T[[0, 1, 2, 6, 7]]
+    counted = [(a + b <= level).sum() for level in range(19)]
+    counted += [(abs(b - c) <= level).sum() for level in range(10)]
+    counted += [(c <= level).sum() for level in range(10)]
+    counted += [(g + h <= level).sum() for level in range(19)]
+    off = np.asarray(found.table.estimate) - counted
+    spread = noisy.scale * np.sqrt(noisy.variances) / np.repeat([1, 2, 1], [29, 10, 19])
+    assert np.abs(off / spread).max() <= (1e-3 if sampler else 7)
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [

@@ -30,6 +30,7 @@ from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import KroneckerWorkload, Workload, parse_workload
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS, union_of
+from pmldesign.workloads.tables.joined import as_joined
 from pmldesign.workloads.tables.same import as_tables
 from pmldesign.workloads.union import as_marginals, stacked
 from pmldesign.workloads.weighting import weighted_parts
@@ -75,11 +76,10 @@ class NamedQueries:
         listed = [KroneckerWorkload(part) if len(part) > 1 else part[0] for part in products]
         if self.schema.cells > MAX_PRODUCT_CELLS:
             if not all(factor.text for part in self.parts for factor in part):
-                raise InvalidInputError(
-                    f"{self.text[:60]!r} joins attributes of a schema of"
-                    f" {count_text(self.schema.cells)} cells, which is for at most 2^24; leave"
-                    " attributes out of the schema"
-                )
+                joined = as_joined(listed, self.schema.sizes)
+                assert joined is not None
+                joined.name = self.text
+                return joined
             tables = as_marginals(listed) or as_tables(listed)
             if tables is None:
                 raise InvalidInputError(

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from pmldesign.strategies.blocks import BlockStrategy
     from pmldesign.strategies.kronecker import ProductStrategy
     from pmldesign.strategies.recurrent import RecurrentStrategy
+    from pmldesign.strategies.tables.matrices import TableMatricesStrategy
     from pmldesign.strategies.tables.products import WeightedProductsStrategy
     from pmldesign.strategies.tables.strategy import TablesStrategy
 
@@ -123,6 +124,28 @@ def tables_lattice(strategy: TablesStrategy, bits: int) -> Lattice:
         return shifted(image, most + precision - mixed + top - bits)
 
     tables = by_tables(strategy.sizes, sets, of_tables)
+    return replace(lattice_of_unit(strategy, tables["image"], top - bits), **tables)
+
+
+def matrices_lattice(strategy: TableMatricesStrategy, bits: int) -> Lattice:
+    """F of a matrix of each table."""
+    top = math.frexp(strategy.sensitivity_under(Neighbours.REPLACE, "l2"))[1]
+    tops = [largest_exponent(matrix) for matrix in strategy.matrices]
+    more = max(*tops, top) - top + 2
+    bits = min(bits, MOST_BITS - more)
+    precision = bits + more
+    maps = [
+        partial(times, whole_part(matrix, precision, t))
+        for matrix, t in zip(strategy.matrices, tops, strict=True)
+    ]
+
+    def of_tables(tables: Sequence[Integers]) -> Integers:
+        parts = zip(maps, tops, tables, strict=True)
+        return np.concatenate(
+            [shifted(turn(table), precision - t + top - bits) for turn, t, table in parts]
+        )
+
+    tables = by_tables(strategy.sizes, strategy.subsets, of_tables)
     return replace(lattice_of_unit(strategy, tables["image"], top - bits), **tables)
 
 

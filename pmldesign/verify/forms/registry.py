@@ -38,6 +38,8 @@ from pmldesign.verify.streams.running_sums import lower_bound as stream_bound
 from pmldesign.verify.streams.several import check_several
 from pmldesign.verify.tables.blocks import lower_bound as tables_bound
 from pmldesign.verify.tables.claims import WEAKER_BLOCKS, check_tables
+from pmldesign.verify.tables.joint import WEAKER_WEIGHTS, check_joint
+from pmldesign.verify.tables.joint import lower_bound as joint_bound
 from pmldesign.verify.trees.known import root_of
 from pmldesign.verify.trees.tables import WEAKER_PAIRS, check_region_tables, check_regions
 from pmldesign.verify.trees.tables import lower_bound as region_tables_bound
@@ -266,6 +268,15 @@ FORMS: dict[str, Form] = {
         _of_sizes,
         written.weighted_rows,
         (LARGE_TABLES,),
+    ),
+    "table matrices": Form(
+        "a matrix for each table",
+        {"sizes": SIZES, "tables": SETS, "rows_#": MATRIX, "centred": COUNTS},
+        _of_sizes,
+        written.matrix_rows,
+        (Method(lambda c: c.large and bool(c.queries.joint), check_joint),),
+        lower=lambda claims: joint_bound(*claims[:3]),
+        weaker=WEAKER_WEIGHTS,
     ),
     "weighted tables": Form(
         "weighted tables", TABLES, _of_sizes, written.weighted_rows, (LARGE_TABLES,)

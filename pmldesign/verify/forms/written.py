@@ -150,6 +150,16 @@ def weighted_rows(arrays: Arrays) -> Iterator[Any]:
         yield theta * over_sizes(sizes, factors)
 
 
+def matrix_rows(arrays: Arrays) -> Iterator[Any]:
+    """Of a matrix for each table."""
+    sizes = arrays["sizes"].tolist()
+    for k, T in enumerate(members_of(arrays["tables"])):
+        rows = arrays[f"rows_{k}"]
+        shape = [n if i in T else 1 for i, n in enumerate(sizes)]
+        cells = np.broadcast_to(rows.reshape(len(rows), *shape), (len(rows), *sizes))
+        yield cells.reshape(len(rows), -1)
+
+
 def sector_rows(arrays: Arrays) -> Iterator[Any]:
     """Of sectors."""
     sizes, order = arrays["sizes"].tolist(), arrays["ordered"].tolist()

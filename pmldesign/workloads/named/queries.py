@@ -8,6 +8,8 @@
     random-range:M,N    first cell uniform over the N cells, last cell uniform from there to the end
     haar:N              all ones, then I_k (x) h (x) 1_{N/2k} for k = 1, 2, 4 ... N/2, h = (1, -1)
     parity:D,W          prod_{i in S} (-1)^{x_i} for every S of W out of D bits, over 2^D cells
+    at-most:N,M,...     the cells of attributes with i + j + ... <= c, for every c, of all of them
+                        together or of all sets of K (ways=K); within:N,M likewise for |i - j|
     window:N,W          row t sums the last W cells up to t: cells max(0, t - W + 1) ... t
     sum:V,...           the sum of cells, each times its value
     marginals:N,...     all marginals of K attributes (ways=K), or of 0 to K ones (upto=K); for N an
@@ -23,7 +25,8 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import reduce
 from itertools import combinations, groupby
 from numbers import Integral
 from typing import TYPE_CHECKING
@@ -185,27 +188,54 @@ def window(cells: int, width: int) -> RangeWorkload:
     return RangeWorkload(np.maximum(0, stops - w), stops, n, name=f"window:{n},{w}")
 
 
-def at_most(first: int, second: int) -> SparseWorkload:
-    """The cells of two attributes with i + j <= c, for every c.
+def at_most(*sizes: int, ways: int | None = None) -> Workload:
+    """The cells of several attributes whose places (from 0) add up to at most c, for every c.
 
     Args:
-        first: N, values of the first attribute, at most MAX_CELLS cells together.
-        second: M, of the second one, which runs faster.
+        sizes: number of values of each attribute, two at least; those that are joined have at most
+            MAX_CELLS cells together.
+        ways: asked of all sets of so many attributes; None for all of them together.
     """
-    i, j = _pairs("at-most", first, second)
-    return _levels(f"at-most:{first},{second}", i + j)
+    return _joining("at-most", sizes, ways, np.add)
 
 
-def within(first: int, second: int) -> SparseWorkload:
+def within(*sizes: int, ways: int | None = None) -> Workload:
     """The cells of two attributes with |i - j| <= c, for every c; arguments as of `at_most`."""
-    i, j = _pairs("within", first, second)
-    return _levels(f"within:{first},{second}", np.abs(i - j))
+    if (ways or len(sizes)) != 2:
+        raise InvalidInputError(
+            f"within joins two attributes, got {ways or len(sizes)}; within:8,8,8,ways=2 is about"
+            " all pairs"
+        )
+    return _joining("within", sizes, ways, np.subtract)
 
 
-def _pairs(name: str, first: int, second: int) -> tuple[Indices, Indices]:
-    n = _size(f"values N of {name}:N,M", first, MAX_CELLS)
-    m = _size(f"values M of {name}:{n},M", second, MAX_CELLS // n)
-    return np.divmod(np.arange(n * m), m)
+def _joining(name: str, sizes: Sequence[int], ways: int | None, join: np.ufunc) -> Workload:
+    """Thresholds of what attributes give together, for all sets of `ways` attributes."""
+    from pmldesign.workloads.tables.joined import JoinedWorkload
+
+    if len(sizes) < 2:
+        raise InvalidInputError(f"{name} joins two attributes or more, got {len(sizes)}")
+    count = len(sizes) if ways is None else _size(f"ways=K of {name}", ways, len(sizes), smallest=2)
+    if math.comb(len(sizes), count) > MAX_SETS:
+        raise InvalidInputError(f"ways={count} of {len(sizes)} attributes are over {MAX_SETS} sets")
+    made: dict[tuple[int, ...], SparseWorkload] = {}
+    tables = []
+    for subset in combinations(range(len(sizes)), count):
+        chosen = tuple(sizes[i] for i in subset)
+        if chosen not in made:
+            made[chosen] = _thresholds(name, chosen, join)
+        tables.append((subset, made[chosen]))
+    if len(tables) == 1:
+        return tables[0][1]
+    return JoinedWorkload(sizes, tables, name=f"{name}:{_runs(sizes)},ways={count}")
+
+
+def _thresholds(name: str, sizes: tuple[int, ...], join: np.ufunc) -> SparseWorkload:
+    left = MAX_CELLS
+    for size in sizes:
+        left //= _size(f"values of {name}", size, left)
+    places = np.unravel_index(np.arange(math.prod(sizes)), sizes)
+    return _levels(f"{name}:{','.join(map(str, sizes))}", np.abs(reduce(join, places)))
 
 
 def _levels(name: str, values: Indices) -> SparseWorkload:

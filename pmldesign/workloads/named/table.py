@@ -69,17 +69,19 @@ NAMES = [
     ),
     NamedWorkload(
         "at-most",
-        ("N", "M"),
-        "of two attributes the cells with i + j <= c, for each c",
+        ("N", "..."),
+        "of attributes the cells with i + j <= c, for each c; of all sets of K (ways=K)",
         "at-most:8,8",
         named.at_most,
+        ("ways",),
     ),
     NamedWorkload(
         "within",
-        ("N", "M"),
-        "of two attributes the cells with |i - j| <= c, for each c",
+        ("N", "..."),
+        "of two attributes the cells with |i - j| <= c, for each c; of all pairs (ways=2)",
         "within:8,8",
         named.within,
+        ("ways",),
     ),
     NamedWorkload(
         "marginals",

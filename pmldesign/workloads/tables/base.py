@@ -37,6 +37,8 @@ class AttributeTables(Workload):
     """Of every table the number of the way of each of its attributes, likewise."""
     between: ClassVar[str]
     """What stands between the attributes in the label of a query."""
+    crossed: ClassVar[bool] = True
+    """Whether every table asks for all combinations of queries on its attributes."""
 
     @property
     def domain(self) -> tuple[int, ...]:

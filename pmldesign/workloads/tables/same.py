@@ -42,6 +42,8 @@ def tables_in(parts: Sequence[Workload], sizes: Sequence[int]) -> list[Table] | 
     tables: list[Table] = []
     for part in parts:
         if isinstance(part, AttributeTables):
+            if not part.crossed:
+                return None
             subsets = enumerate(zip(part.subsets, part.weights.tolist(), strict=True))
             tables += [
                 (scale, dict(zip(subset, part.queries_of(number), strict=True)))

@@ -1,0 +1,19 @@
+"""Tables of which each is measured by a matrix of its own, over domains of any size.
+
+spaces      what tables tell together, in coordinates that they share
+descent     the best matrices
+lower       lower bounds, certified
+solve       both, as far as the gap and the time ask for
+"""
+
+from pmldesign_solvers import face
+
+__getattr__ = face(
+    __name__,
+    {
+        "descent": "Descent",
+        "lower": "lower_bound",
+        "solve": "JointQuestion",
+        "spaces": "Inverse Spaces",
+    },
+)
