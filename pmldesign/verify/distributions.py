@@ -142,9 +142,7 @@ def alpha_of(numbers: Header, cells: int) -> list[Any]:
 
 def check_sample(numbers: Header, checks: Checks) -> None:
     """Whether alpha and the radius are what the counts of a public sample give."""
-    sample = numbers.get("sample")
-    if sample is None:
-        return
+    sample = numbers["sample"]
     counts, alpha = sample["counts"], numbers["alpha"]
     counted = all(type(count) is int and count >= 0 for count in counts) and any(counts)
     if not counted or not 0 < sample["confidence"] < 1 or set(sample) != SAMPLE:

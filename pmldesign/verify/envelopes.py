@@ -16,7 +16,7 @@ from typing import Any
 from flint import arb
 
 from pmldesign.verify.arithmetic.intervals import above, below, largest, total
-from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
+from pmldesign.verify.reading import KEY, OBJECT, digest_of_object
 from pmldesign.verify.report import Checks, Header
 
 NAME = "ball arithmetic of 192 bits: bounds are theorems about the channel"

@@ -29,11 +29,11 @@ from flint import arb
 
 from pmldesign.errors import UNBIASED, is_biased
 from pmldesign.verify.arithmetic.intervals import above, largest
-from pmldesign.verify.digest import KEY, OBJECT, digest_of_object
 from pmldesign.verify.distributions import Rows, alpha_of, rows_of
 from pmldesign.verify.forms.persons import Persons, without_sentence
 from pmldesign.verify.guarantees import KINDS, check_guarantee
 from pmldesign.verify.losses import dp_loss, gaussian_profile, pml_loss
+from pmldesign.verify.reading import KEY, OBJECT, digest_of_object
 from pmldesign.verify.report import Checks, Header, as_number
 
 NAME = "ball arithmetic of 192 bits"

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.verify.digest import KEY
 from pmldesign.verify.forms.form import COUNTS, WEIGHTS, Domain, Form, kind, kinds
 from pmldesign.verify.forms.persons import Persons
 from pmldesign.verify.forms.registry import FORMS, form_of
 from pmldesign.verify.guarantees import RELATIONS
+from pmldesign.verify.reading import KEY
 from pmldesign.verify.report import Arrays, Checks, Header, as_number
 
 
@@ -103,7 +103,7 @@ def stated(header: Header, arrays: Arrays, checks: Checks) -> tuple[Header, Form
     wrong = [name for name, value in header.items() if not CLAIMS.get(name, bool)(value)]
     if "lower" in kept and not wrong and kept["lower"] > kept["upper"]:
         wrong.append("lower is above upper")
-    persons = Persons.of(header.get("participation"))
+    persons = Persons.of(header["participation"]) if "participation" in header else None
     if persons is None and "participation" in header and header.get("neighbours") == "replace":
         wrong.append("participation in steps is for add-remove neighbours")
     if persons is not None and header.get("guarantee_numbers", {}).get("kind") == "pml":

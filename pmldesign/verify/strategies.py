@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 
-from pmldesign.verify.digest import KEY, digest_of
 from pmldesign.verify.forms.dense import check_dense
 from pmldesign.verify.forms.form import Claims
 from pmldesign.verify.forms.matrices import dense_of
 from pmldesign.verify.forms.persons import for_one_row, without_sentence
 from pmldesign.verify.guarantees import check_guarantee
 from pmldesign.verify.queries import Queries
+from pmldesign.verify.reading import KEY, digest_of
 from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.statement import stated
 from pmldesign.verify.streams.running_sums import check_sums
@@ -57,7 +57,9 @@ def check_content(header: Header, arrays: Arrays, queries: Queries | None, check
         numbers = header["guarantee_numbers"]
         if numbers.get("neighbours") != header["neighbours"]:
             checks.state("neighbours", False, "are not those of the guarantee")
-        words, right = without_sentence(header)
+        words, right = header["guarantee"], True
+        if "participation" in header:
+            words, right = without_sentence(header)
         if not right:
             checks.state("persons", False, "are not those of the sentence of the guarantee")
         check_guarantee(numbers, words, cells, checks)
@@ -68,7 +70,8 @@ def check_content(header: Header, arrays: Arrays, queries: Queries | None, check
             checks.unchecked("form", "the queries are not known; give --workload or --weights")
             return "none"
     claims = Claims(header, arrays, queries or Queries(None), form.cells(arrays))
-    claims = for_one_row(form, claims)
+    if "participation" in header:
+        claims = for_one_row(form, claims)
     arithmetic = None if queries is None else form.check(claims, checks)
     if arithmetic is not None:
         return arithmetic
