@@ -103,6 +103,7 @@ class Strategy(Drawn, Displayed):
     by_diameter: bool = False
     """Whether all columns count as far apart as the farthest two, which is quick to tell."""
     _inverse: Array | None = None
+    _uncentred: Strategy | None = None
     _centred: tuple[Public, Strategy] | None = None
     """What is public beside which it was asked for last, and R P."""
 
@@ -193,8 +194,8 @@ class Strategy(Drawn, Displayed):
 
     @property
     def uncentred(self) -> Strategy:
-        """R, where this is R P by its structure."""
-        return self
+        """R with its structure, where this is R P."""
+        return self._uncentred or self
 
     @cached_property
     def gram(self) -> Array:

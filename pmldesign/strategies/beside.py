@@ -55,14 +55,9 @@ class BesideStrategy(Strategy):
 
     def __init__(self, whole: Strategy) -> None:
         self.name, self.whole, self.public = whole.name, whole, RECORDS
-        self._kept = whole.varying
+        self._kept, self._uncentred = whole.varying, whole
         rows = whole.shape[0] if isinstance(self._kept, slice) else int(self._kept.sum())
         self.shape = rows, whole.cells
-
-    @property
-    def uncentred(self) -> Strategy:
-        """R."""
-        return self.whole
 
     @cached_property
     def matrix(self) -> Array:

@@ -68,6 +68,7 @@ class StructuredStrategy(Strategy):
         if self.cells > (LEAST_BESIDE if self.stays_beside else WRITTEN_CELLS):
             return centred
         written = super()._beside(public)
+        written._uncentred = self
         if written.shape == self.shape and self.rank == self.cells:
             inverse = centred.estimate(np.eye(len(written.matrix)))
             written._inverse_and_rank = read_only(inverse), self.cells - 1

@@ -127,7 +127,9 @@ def test_the_noise_is_that_of_the_mechanism():
         guarantee=PUBLIC,
         noise="gaussian",
     )
-    _, deviations = noisy.stream(noise=FloatingGaussian(0)).steps([0] * 39)
+    stream = noisy.stream(noise=FloatingGaussian(0))
+    assert stream.encoder.recurrence.memory == 9  # one more than buffers
+    _, deviations = stream.steps([0] * 39)
     assert deviations == pytest.approx(noisy.standard_deviations[:-1], rel=2e-6)
     assert (deviations >= noisy.standard_deviations[:-1] * (1 - 1e-9)).all()
 
