@@ -127,7 +127,7 @@ def test_rows_are_chosen_evenly():
     form = as_schema({"attributes": [{"name": "kind", "keys": ["a", "b", "c"]}], "person": "id"})
     kept = np.zeros(3)
     for seed in range(5):
-        people = KeptRows(form, (seed, 1, 2, 3))
+        people = KeptRows(form, seed)
         ids = pl.DataFrame({"p0": [str(person) for person in range(2000) for _ in range(3)]})
         people.add(ids, np.tile(np.arange(3), 2000))
         cells, counts = people.cells()

@@ -40,20 +40,20 @@ class KeptRows:
 
     Args:
         schema: with the columns of a person.
-        key: four numbers, for tests alone; they are drawn from the operating system.
+        key: a number below 2^64, for tests alone; it is drawn from the operating system.
 
     Raises:
         InvalidInputError: the schema has too many cells.
     """
 
-    def __init__(self, schema: Schema, key: tuple[int, ...] | None = None) -> None:
+    def __init__(self, schema: Schema, key: int | None = None) -> None:
         if math.prod(attribute.code_count for attribute in schema.attributes) > MOST_CELLS:
             raise InvalidInputError(
                 "rows of people with an identifier are kept in at most 2^62 cells and values of"
                 " numbers; leave attributes out of the schema, or take larger units"
             )
         self._schema, self._times = schema, schema.rows_per_person
-        self._key = key or tuple(secrets.randbits(64) for _ in range(4))
+        self._key = secrets.randbits(64) if key is None else key
         self._names = [f"p{number}" for number in range(len(schema.person))]
         self._people: Any = None
         self._kept: Columns = tuple(np.zeros(0, dtype=kind) for kind in TYPES)
@@ -126,7 +126,7 @@ class KeptRows:
     def _hashed(self, ids: Any, numbers: Integers) -> NDArray[Any]:
         import polars as pl
 
-        columns = pl.struct([*self._names, "number"]).hash(*self._key)
+        columns = pl.struct([*self._names, "number"]).hash(self._key)
         hashed = ids.with_columns(pl.Series("number", numbers)).select(columns)
         return np.asarray(hashed.to_series().to_numpy())
 
