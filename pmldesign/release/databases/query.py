@@ -81,10 +81,11 @@ def table_text(table: str, dialect: str) -> str:
     import sqlglot
 
     try:
+        marks = [token.token_type for token in sqlglot.tokenize(table, dialect)]
         name = sqlglot.exp.to_table(table, dialect)
     except sqlglot.errors.SqlglotError:
-        name = None
-    if not isinstance(name, sqlglot.exp.Table):  # of "a;b" it makes two
+        marks, name = [], None
+    if name is None or sqlglot.TokenType.SEMICOLON in marks:  # "a;b" are two
         raise InvalidInputError(
             f"--table: {table!r:.60} is no name of a table; write name, schema.name or"
             " database.schema.name"
