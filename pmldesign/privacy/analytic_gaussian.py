@@ -10,7 +10,7 @@ because phi(x) = e^eps phi(x + t); so neither term underflows, down to delta = 1
 
 Every value returned is an upper bound: the rounding of the evaluation is bounded and added. Where
 it may be more than a factor e (epsilon above 1e22 or so) the value is 1: such scales are private
-and larger than they need to be. Scales are found for D in [1/2, 1): powers of two change no digit.
+and larger than they need to be. Scales are found for D = 1, once for each epsilon and delta.
 
 References:
     Balle and Wang (2018), Improving the Gaussian mechanism for differential privacy, Theorem 8.
@@ -20,6 +20,7 @@ References:
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -124,10 +125,14 @@ def analytic_gaussian_scale(sensitivity: float, *, epsilon: float, delta: float)
     if sensitivity == 0:
         return 0.0
     distance, exponent = math.frexp(sensitivity)
-    scale = private_end(
-        lambda s: gaussian_delta(distance, s, epsilon), delta, start=distance, width=NARROW
-    )
-    return unscaled("the scale of the noise", scale * (1 + MARGIN), exponent)
+    scale = distance * _unit_scale(epsilon, delta) * (1 + MARGIN)
+    return unscaled("the scale of the noise", scale, exponent)
+
+
+@lru_cache(maxsize=1024)
+def _unit_scale(epsilon: float, delta: float) -> float:
+    """For D = 1; every other scale is a multiple, whose rounding is far below the margin."""
+    return private_end(lambda s: gaussian_delta(1.0, s, epsilon), delta, start=1.0, width=NARROW)
 
 
 def classical_gaussian_scale(sensitivity: float, *, epsilon: float, delta: float) -> float:
