@@ -3,11 +3,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS ?= .venv-peers
 LOWEST ?= .venv-lowest
+NEWEST ?= .venv-newest
 FIRST := tests/bounds tests/designs tests/envelope tests/privacy tests/solvers tests/strategies tests/verify
 
 unexport PYTHONDONTWRITEBYTECODE # the tests start many processes: modules are compiled once
 
-.PHONY: demo test lint types unit first others quick quick-odd quick-even test-lowest docs fuzz robust benchmark benchmark-peers benchmark-own clean
+.PHONY: demo test lint types unit first others quick quick-odd quick-even test-lowest test-newest docs fuzz robust benchmark benchmark-peers benchmark-own clean
 
 demo: $(VENV)/demo.stamp ## install, then publish a table of invented people
 	rm -rf build/demo
@@ -45,6 +46,10 @@ quick-even:
 test-lowest: export OPENBLAS_NUM_THREADS = 1
 test-lowest: $(LOWEST)/lowest.stamp ## tests with the lowest versions of pyproject.toml; of old ones, deprecations count for nothing
 	$(LOWEST)/bin/python -m pytest -W ignore::DeprecationWarning
+
+test-newest: export OPENBLAS_NUM_THREADS = 1
+test-newest: $(NEWEST)/newest.stamp ## tests with the newest versions, without bounds; PYTHON=python3.13
+	$(NEWEST)/bin/python -m pytest
 
 docs: export OPENBLAS_NUM_THREADS = 1
 docs: $(VENV)/docs.stamp ## the site, in build/docs; a warning is an error
@@ -99,10 +104,17 @@ $(LOWEST)/lowest.stamp: pyproject.toml
 	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct --editable ".[plot,test]"
 	touch $@
 
+$(NEWEST)/newest.stamp: pyproject.toml
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/pip install --quiet uv
+	sed -n 's/^  "\([a-z-]*\).*<.*",$$/\1/p' pyproject.toml > $(NEWEST)/unbounded.txt
+	$(NEWEST)/bin/uv pip install --quiet --python $(NEWEST) --override $(NEWEST)/unbounded.txt --editable ".[plot,test]"
+	touch $@
+
 $(PEERS)/peers.stamp: pyproject.toml benchmarks/requirements.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/pip install --quiet --requirement benchmarks/requirements.txt --editable ".[plot]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(LOWEST) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(LOWEST) $(NEWEST) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -55,7 +55,7 @@ def test_the_design_is_what_its_matrix_says(best, noisy):
     assert apart.max() == pytest.approx(1, abs=1e-9)
     # the error of least squares on x - x_mean, from R without its total
     centre = np.eye(120) - 1 / 120
-    errors = A @ centre @ np.linalg.pinv(R @ centre)
+    errors = A @ centre @ np.linalg.pinv(R @ centre, rcond=1e-11)
     roots = np.linalg.norm(errors, axis=1)
     assert noisy.error() == pytest.approx(noisy.scale * np.linalg.norm(roots), rel=1e-6)
     assert best.certificate.upper == pytest.approx(np.linalg.norm(roots), rel=1e-6)
@@ -75,7 +75,7 @@ def test_weighted_queries_beside_the_total():
     strategy = StreamStrategy("s", sums, rng.uniform(1, 3, n), rng.uniform(1, 3, n), nodes)
     beside = strategy.beside(RECORDS)
     R = strategy.matrix - strategy.matrix.mean(axis=1, keepdims=True)
-    errors = workload.to_dense() @ np.linalg.pinv(R)
+    errors = workload.to_dense() @ np.linalg.pinv(R, rcond=1e-11)
     expected = (errors**2).sum(axis=1)
     found = beside.variances(workload.beside(RECORDS))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7 * expected.max())

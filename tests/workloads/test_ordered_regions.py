@@ -98,7 +98,7 @@ def test_strategy_is_its_matrix(case):
         for relation, value in (("add-remove", longest), ("replace", apart)):
             claimed = strategy.sensitivity_under(Neighbours(relation), norm)
             assert value * (1 - 1e-14) <= claimed <= 3 * value
-    inverse = np.linalg.pinv(R)
+    inverse = np.linalg.pinv(R, rcond=1e-11)
     spread = ((A @ inverse) ** 2).sum(axis=1)
     np.testing.assert_allclose(strategy.variances(workload), spread, rtol=1e-7)
     y = rng.standard_normal((len(R), 2))
@@ -150,7 +150,7 @@ def test_bounds_hold_the_optimum_of_one_matrix(p, neighbours):
     R = design.strategy.matrix
     if neighbours == "replace":
         A, R = A - A.mean(axis=1, keepdims=True), R - R.mean(axis=1, keepdims=True)
-    spread = np.linalg.norm(A @ np.linalg.pinv(R), axis=1)
+    spread = np.linalg.norm(A @ np.linalg.pinv(R, rcond=1e-11), axis=1)
     value = spread.max() if math.isinf(p) else (spread**p).sum() ** (1 / p)
     length = max(np.linalg.norm(R.T - column, axis=1).max() for column in R.T)
     length = length if neighbours == "replace" else np.linalg.norm(R, axis=0).max()
