@@ -25,6 +25,7 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_collection_finish():
     gc.freeze()  # what is loaded stays: the collector need not walk it again and again
+    gc.set_threshold(50_000)
 
 
 @pytest.fixture

@@ -91,7 +91,9 @@ def reported(tmp_path_factory):
 
     @cache
     def made(name):
-        with chdir(tmp_path_factory.mktemp(name)):
+        with chdir(tmp_path_factory.mktemp(name)), pytest.MonkeyPatch.context() as patch:
+            if name != "optimize":
+                undraw(patch)
             words = [*COMMANDS[name], "--report", "report.html", "--json"]
             answer = CliRunner().invoke(main, words, prog_name="pmldesign")
             return json.loads(answer.stdout), Path("report.html").read_text(encoding="utf-8")
@@ -99,10 +101,14 @@ def reported(tmp_path_factory):
     return made
 
 
+def undraw(patch):
+    """Leave pictures out, which take a second each, where others see that they are in the page."""
+    patch.setattr("pmldesign.cli.documents.page.svg_text", lambda figure: "<svg></svg>")
+
+
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Pictures, which take a second each, where others see that they are in the page."""
-    monkeypatch.setattr("pmldesign.cli.documents.page.svg_text", lambda figure: "<svg></svg>")
+    undraw(monkeypatch)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -137,7 +143,7 @@ def test_the_command_line_in_a_report_gives_the_same_report(run, undrawn):
     assert "pmldesign verify best.npz" in first
 
 
-def test_what_a_name_holds_is_escaped(run):
+def test_what_a_name_holds_is_escaped(run, undrawn):
     Path("<b>.csv").write_text("1,0\n0,1\n")
     assert run("optimize", "<b>.csv", "--report", "report.html").exit_code == 0
     page = Path("report.html").read_text()
@@ -145,7 +151,7 @@ def test_what_a_name_holds_is_escaped(run):
     assert "&lt;b&gt;.csv" in page
 
 
-def test_the_report_of_a_release_has_what_was_published(run):
+def test_the_report_of_a_release_has_what_was_published(run, undrawn):
     Path("people.csv").write_text("sex,age\nF,31\nM,17\nF,64\nM,45\nF,8\n")
     Path("schema.json").write_text(
         '{"attributes": [{"name": "sex", "keys": ["F", "M"]}, {"name": "age", "cuts": [0, 9, 99]}]}'

@@ -21,8 +21,8 @@ from pmldesign_solvers.norm import Status
 from pmldesign_solvers.search import gaussian_pml as gaussian_search
 
 UNIFORM = [
-    ("prefix:6", 2, ApproxPML(1.0, 1e-6, 1 / 6)),
-    ("prefix:8", math.inf, ApproxPML(1.5, 1e-2, 1 / 16)),
+    ("prefix:4", 2, ApproxPML(1.0, 1e-6, 1 / 4)),
+    ("prefix:5", math.inf, ApproxPML(1.5, 1e-2, 1 / 10)),
     ("haar:8", 4, EnvelopePML(1.0, 1e-6, 1 / 8)),
     ("all-range:4", 2, EnvelopePML(0.5, 1e-3, 1 / 5)),
 ]
@@ -43,9 +43,9 @@ def test_it_gains_and_answers(name, p, guarantee):
 
 # where alpha is this small, lower bounds are known
 RARE = [
-    ("prefix:8", 2, ApproxPML(1.0, 1e-6, 1 / 24)),
+    ("prefix:4", 2, ApproxPML(1.0, 1e-6, 1 / 24)),
     ("haar:4", 4, EnvelopePML(0.5, 1e-6, 1 / 24)),
-    ("all-range:6", math.inf, ApproxPML(0.5, 1e-2, 1 / 12)),
+    ("all-range:4", math.inf, ApproxPML(0.5, 1e-2, 1 / 12)),
 ]
 
 
@@ -127,7 +127,7 @@ def test_without_time_no_baseline_is_calibrated(monkeypatch):
         return mechanism(strategy, *args, **options)
 
     monkeypatch.setattr(gaussian_pml_search, "mechanism", counted)
-    start, promise = factorize("prefix:8", neighbours="replace"), ApproxPML(1.0, 1e-6, 1 / 16)
+    start, promise = factorize("prefix:4", neighbours="replace"), ApproxPML(1.0, 1e-6, 1 / 16)
     gaussian_design(start, promise, time_limit=1e-9)
     assert set(calibrated) == {"design"}
     calibrated.clear()
@@ -137,9 +137,9 @@ def test_without_time_no_baseline_is_calibrated(monkeypatch):
 
 @pytest.mark.parametrize("kind", [ApproxPML, EnvelopePML])
 def test_no_descent_begins_whose_first_step_would_take_too_long(monkeypatch, kind):
-    """One on 8 cells is said to take 6 s at least, which 4 s do not allow."""
-    monkeypatch.setattr(gaussian_pml_search, "SCALE_SECONDS", 6 / 8**2)
-    start = factorize("prefix:8", neighbours="replace")
+    """One on 4 cells is said to take 6 s at least, which 4 s do not allow."""
+    monkeypatch.setattr(gaussian_pml_search, "SCALE_SECONDS", 6 / 4**2)
+    start = factorize("prefix:4", neighbours="replace")
     begun = []
     monkeypatch.setattr(gaussian_search, "solve", lambda *_, **__: begun.append(1))
     found = gaussian_design(start, kind(1.0, 1e-6, 1 / 16), time_limit=4.0)

@@ -120,7 +120,6 @@ def test_a_union_beyond_dense_size(structured, text, p):
     ("text", "p"),
     [
         ("prefix:64*total:40+total:64*prefix:40", 2.0),
-        ("random-range:30,4000,seed=1+total:4000", 4.0),
         ("random-range:30,4000,seed=1+total:4000", math.inf),
     ],
 )

@@ -58,10 +58,10 @@ def test_names_of_all_marginals():
 
 
 def test_a_domain_of_any_size_has_a_shape_and_is_never_written_out():
-    workload = parse_workload("marginals:10^100,ways=3")
-    assert workload.shape == (1000 * math.comb(100, 3), 10**100)
+    workload = parse_workload("marginals:10^100,ways=2")
+    assert workload.shape == (100 * math.comb(100, 2), 10**100)
     assert workload.distinct_shape == workload.shape
-    assert workload.subsets == tuple(combinations(range(100), 3))
+    assert workload.subsets == tuple(combinations(range(100), 2))
     ones = parse_workload("marginals:10^100,ways=1")
     for write in (
         ones.to_dense,

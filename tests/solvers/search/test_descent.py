@@ -78,7 +78,7 @@ def test_fewer_queries_than_cells():
 
 
 def test_non_negative_strategies_of_a_public_total_are_no_restriction():
-    workload = parse_workload("prefix:4")
+    workload = parse_workload("prefix:3")
     A, rule = workload.to_dense(), ReplaceL1(1.0)
     signed = solve(workload, 2, scale=rule, options=SearchOptions(restarts=0))
     shifted = solve(workload, 2, scale=rule, signed=False, options=SearchOptions(restarts=0))

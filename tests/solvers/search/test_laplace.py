@@ -96,7 +96,7 @@ def test_rows_that_only_smoothing_kept_are_dropped():
     assert solution.strategy.shape == (3, 4)
 
 
-@pytest.mark.parametrize("name", ["histogram:4", "haar:4", "all-range:3"])
+@pytest.mark.parametrize("name", ["haar:4", "all-range:3"])
 def test_a_design_for_pml_is_no_worse_than_the_recalibrated_design_for_dp(name):
     workload = parse_workload(name)
     A, n = workload.to_dense(), workload.shape[1]
@@ -222,7 +222,7 @@ def global_optimum(A, rule, rows):
     ],
 )
 def test_small_cases_against_a_global_search(A, rule, rows):
-    solution = solve(DenseOperator(A), 2, scale=rule, options=SearchOptions(restarts=2))
+    solution = solve(DenseOperator(A), 2, scale=rule, options=SearchOptions(restarts=0))
     assert_sound(solution, A, rule)
     assert solution.error <= global_optimum(A, rule, rows) * (1 + 1e-5)
 

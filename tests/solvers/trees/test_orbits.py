@@ -70,6 +70,7 @@ def test_orbits_are_paths_of_equal_subtrees(parents, seed):
     assert (orbits.tree.parents[1:] == orbits.orbit[tree.parents[orbits.first[1:]]]).all()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("sizes", [(), (3, 2)])
 @pytest.mark.parametrize("p", [2.0, 3.0, np.inf])
 @given(parents=TREES, seed=SEEDS, public=st.booleans())
@@ -111,6 +112,7 @@ def test_diagonals_are_those_of_all_places(sizes, p, parents, seed, public):
     np.testing.assert_allclose(orbits.cells(one.even(p)[1]), 1.0)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("sizes", [(), (3, 2)])
 @pytest.mark.parametrize("power", [1, 2])
 @given(parents=TREES, seed=SEEDS, p=st.sampled_from([2.0, 4.0]))
@@ -133,7 +135,7 @@ def test_shares_and_their_gradients_are_those_of_all_places(sizes, power, parent
     assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(slope, rel=1e-4, abs=1e-7)
 
 
-@pytest.mark.parametrize("k", [2, 1000, 10**5])
+@pytest.mark.parametrize("k", [2, 1000, 10**4])
 def test_a_star_has_a_closed_form(k):
     """A^T A = I + 1 1^T: one eigenvalue k + 1, the others 1."""
     tree = Tree(np.append(-1, np.zeros(k, dtype=np.intp)))

@@ -116,7 +116,7 @@ def test_the_upper_bound_holds_for_any_arrays(given_union, p, size):
 @pytest.mark.parametrize("p", EXPONENTS)
 def test_uneven_rows_leave_the_choice_to_the_better_strategy(p):
     # differences of Haar wavelets vary in length: at p = 2 only their sum counts
-    text = "prefix:5*haar:4+histogram:5*total:4"
+    text = "prefix:3*haar:4+histogram:3*total:4"
     one = union(text)
     assert [problem.exact for problem in whole_unions(one.parts, p, 0.0)] == [p == 2]
     found = unions.solve(*one.arguments, p)
