@@ -23,7 +23,7 @@ from pmldesign.strategies.recurrent import RecurrentStrategy
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.certificate import longest_column
 from pmldesign_solvers.streams.chain import StreamProblem
-from pmldesign_solvers.streams.factor import Factor, factor
+from pmldesign_solvers.streams.factor import Factor, factor, generators
 from pmldesign_solvers.streams.nodes import Nodes
 
 
@@ -64,10 +64,15 @@ class ChainStrategy(RecurrentStrategy):
         return len(self.nodes.poles)
 
     @cached_property
+    def generators(self) -> tuple[Array, Array]:
+        """c_k Y_k(i) and lambda_k(i), both of shape (n, K): X_ij is the sum of their products."""
+        return generators(self.problem, self.u, self.w, self.nodes)
+
+    @cached_property
     def factor(self) -> Factor:  # type: ignore[override]
         """C by its recurrence; O(n K^2) when it is asked for first."""
         try:
-            return factor(self.problem, self.u, self.w, self.nodes)
+            return factor(*self.generators)
         except ValueError as error:
             raise InvalidInputError(f"strategy {self.name!r}: {error}") from None
 
@@ -87,7 +92,10 @@ class ChainStrategy(RecurrentStrategy):
 
     def scaled(self, factor: float) -> Self:
         """C times a positive number."""
-        return self.with_nodes(Nodes(self.nodes.poles, self.nodes.weights * factor**2))
+        scaled = self.with_nodes(Nodes(self.nodes.poles, self.nodes.weights * factor**2))
+        if "factor" in self.__dict__:  # it takes long
+            scaled.factor = self.factor.scaled(factor)
+        return scaled
 
     def normalised(self) -> Self:
         """The same strategy scaled to sensitivity 1."""

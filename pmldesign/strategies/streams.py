@@ -21,7 +21,7 @@ from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.certificate import variance_norm, variances
 from pmldesign_solvers.streams.chain import AllRanges, RunningSums
-from pmldesign_solvers.streams.factor import Factor, generators
+from pmldesign_solvers.streams.factor import Factor
 from pmldesign_solvers.streams.nodes import Nodes
 
 
@@ -47,11 +47,6 @@ class StreamStrategy(ChainStrategy):
     def __init__(self, name: str, sums: RunningSums, u: Array, w: Array, nodes: Nodes) -> None:
         super().__init__(name, sums, u, w, nodes)
         self.sums = sums
-
-    @cached_property
-    def generators(self) -> tuple[Array, Array]:
-        """c_k Y_k(i) and lambda_k(i), both of shape (n, K): X_ij is the sum of their products."""
-        return generators(self.sums, self.u, self.w, self.nodes)
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.

@@ -1,6 +1,6 @@
 """Commands with time limits on random workloads of every kind: `make robust`.
 
-    python tests/robustness/limits.py [--cases 40] [--seed 0] [--only KIND]
+    python tests/robustness/limits.py [--cases 40] [--first 0] [--seed 0] [--only KIND]
 
 A limit of T seconds should end within 1.2 T + 3 seconds, with a result. Both count processor time
 of one thread, the start of Python included, so that a busy machine does no harm. Prints every
@@ -201,11 +201,12 @@ def main() -> int:
     """Run random commands and print those that go wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=40)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=[make.__name__ for make in KINDS])
     asked = parser.parse_args()
     wrong = 0
-    for number in range(asked.cases):
+    for number in range(asked.first, asked.first + asked.cases):
         rng = np.random.default_rng([asked.seed, number])
         with tempfile.TemporaryDirectory() as folder:
             command, limit = drawn(rng, Path(folder), asked.only)

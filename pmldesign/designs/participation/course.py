@@ -28,6 +28,7 @@ import scipy
 from pmldesign.designs.one_matrix import as_design
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.participation.bounds import (
+    PATTERN_CELLS,
     LowerBound,
     StepWatch,
     epochs_solution,
@@ -65,6 +66,8 @@ poles, where a number of buffers is asked for."""
 POLES_CELLS, POLES = 512, 2
 """Likewise where none is: O(n^3) a step, 6 s for 365. A third gains 1e-4 for 365 steps, 4 times 7
 apart, and takes as long again."""
+ONCE_PART = 0.5
+"""Of a time limit, for the strategy for one participation."""
 RANGE = 300.0
 """Logarithm of what rates may multiply to: the search multiplies and divides by it."""
 
@@ -95,6 +98,8 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
             "designs for several participations are for method 'scaling'; leave --method out"
         )
     plain = replace(options, participation=None, buffers=None if few else options.buffers)
+    if options.time_limit is not None and participation.reach(workload.shape[1]) > 1:
+        plain = replace(plain, time_limit=options.time_limit * ONCE_PART)
     if isinstance(participation, SampledParticipation):
         if participation.rate == 1 and not participation.open:
             steps = participation.reach(workload.shape[1])
@@ -150,18 +155,18 @@ def _best(
     strategies: dict[str, Strategy] = {}
     bounds, sums = [of_once(single)], workload.running_sums
     status = single.status
-    if options.buffers != 1:
-        strategies["the one for one participation"] = single.strategy
     if options.buffers is None:
-        strategies |= _root(workload, participation, watch)
+        strategies = _root(workload, participation, watch)
     try:
         for name, strategy in _stages(sums, participation, watch, bounds) if sums else ():
             strategies[name] = strategy
-            if watch.over:
-                status = Status.TIME_LIMIT
-                break
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
+    if watch.over and status is not Status.INTERRUPTED:
+        status = Status.TIME_LIMIT
+    late = watch.over and workload.shape[1] > PATTERN_CELLS
+    if options.buffers != 1 and not (strategies and late):
+        strategies["the one for one participation"] = single.strategy
     if not strategies:
         raise InvalidInputError(
             f"strategies with 1 buffer are for running sums of up to {SEARCHED_CELLS} steps, got"
@@ -201,13 +206,11 @@ def _root(
     widths = [*(participation.apart * 2**j for j in doublings), n]
     found: dict[int, tuple[float, Strategy]] = {}
     for bands in widths:
-        if watch.over:
+        if found and watch.over:
             break
         root = banded_root(workload, bands)
         spread = float(root.variances(workload).sum())
         found[bands] = spread * sensitivity(root, participation, "l2") ** 2, root
-    if not found:
-        return {}
     best = min(found, key=lambda bands: found[bands][0])
     return {f"square root, {best} bands": found[best][1].renamed("design")}
 
@@ -217,6 +220,8 @@ def _stages(
 ) -> Iterator[tuple[str, Strategy]]:
     """Strategies with what they are; lower bounds are added to the list."""
     n, every, buffers = sums.cells, participation.apart, watch.options.buffers
+    if watch.over and buffers is None:
+        return
     weighed = None if _exact(sums, participation) else of_patterns(sums, participation, watch)
     if weighed is None:
         bounds += of_epochs(sums, participation, watch)
@@ -226,6 +231,8 @@ def _stages(
         if buffers is None:
             with contextlib.suppress(scipy.linalg.LinAlgError):  # where it is far from the maximum
                 yield "weights of patterns", _of_gram(gram)
+    if watch.over and buffers is None:
+        return
     yield from _searched(sums, participation, watch)
     if buffers is None and participation.fixed and solvable(n, every):
         covering = Participation(-(-n // every), every, fixed=True)
@@ -247,6 +254,8 @@ def _searched(
     if buffers is None and apart > 1 and not participation.fixed:
         point = banded.solve(sums, participation.times, apart, watch.reached)
         yield "banded, rows and columns scaled", Strategy("design", point.matrix)
+        if watch.over:
+            return
     few = n <= POLES_CELLS and participation.times * apart <= n and not participation.fixed
     if buffers is None and not (few and apart > 1):
         return

@@ -14,6 +14,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.currencies.sampled import Sampling
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import raised
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.schema import (
@@ -158,8 +159,16 @@ class ParticipationStrategy(Strategy):
         return Sampling(schema.rate, schema.reach(self.cells), longest)
 
     def scaled(self, factor: float) -> ParticipationStrategy:
-        """R times a positive number."""
-        return ParticipationStrategy(self.whole.scaled(factor), self.participation)
+        """R times a positive number, and so the sensitivities that are known.
+
+        Entries are rounded once more, which moves R x by a unit of every row of a person.
+        """
+        scaled = ParticipationStrategy(self.whole.scaled(factor), self.participation)
+        units = self.participation.reach(self.cells) + 4
+        scaled._sensitivities = {
+            key: raised(value * factor, units) for key, value in self._sensitivities.items()
+        }
+        return scaled
 
     def streaming(self) -> Strategy:
         """The lower-triangular strategy of the same Gram matrix."""

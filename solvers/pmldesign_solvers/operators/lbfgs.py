@@ -53,6 +53,7 @@ def descend(
     start: Array,
     *,
     proceed: Callable[[], bool] = lambda: True,
+    report: Callable[[float], bool] = lambda _: False,
     bounds: Sequence[tuple[float | None, float | None]] | None = None,
     **options: Any,
 ) -> Descended:
@@ -62,19 +63,21 @@ def descend(
         objective: what is to become small.
         start: where to begin.
         proceed: asked before every evaluation; False ends the descent.
+        report: called with the best value after every evaluation; True ends the descent.
         bounds: of every entry.
         options: of scipy's L-BFGS-B: maxiter, maxfun, maxcor, ftol, gtol.
     """
     point, value = start, math.inf
-    settled, stopped = False, None
+    settled, stopped, over = False, None, False
 
     def watched(x: Array) -> tuple[float, Array]:
-        nonlocal point, value
-        if not proceed():
+        nonlocal point, value, over
+        if over or not proceed():
             raise TimeUpError
         result, gradient = objective(x)
         if result < value:
             point, value = x.copy(), result
+        over = report(value)
         return result, gradient
 
     try:

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import scipy
 
+from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.participation.scaled_toeplitz import Scaled, scaled
 from pmldesign_solvers.streams.chain import RunningSums
@@ -45,7 +45,7 @@ def solve(sums: RunningSums, times: int, apart: int, callback: Callable[[float],
         sums: the running sums, over n > b steps.
         times: k.
         apart: b, at least 2.
-        callback: called with the norm that is reached after every step; True ends the descent.
+        callback: called with the least norm so far after every evaluation; True ends the descent.
     """
     return _descent(sums, times, apart, callback)[1]
 
@@ -83,19 +83,15 @@ def _descent(
         parts = [knots.T @ by_rows / point.error, by_windows, by_impulse[1:apart] / point.error]
         return float(np.log(point.error) + np.log(total)), np.concatenate(parts)
 
-    def watch(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-        if callback(float(np.exp(0.5 * intermediate_result.fun))):
-            raise StopIteration
-
-    minimum = scipy.optimize.minimize(
+    found = descend(
         loss,
         start,
-        jac=True,
-        method="L-BFGS-B",
-        callback=watch,
-        options={"maxiter": steps, "maxcor": CORRECTIONS, "ftol": LEAST_DECREASE},
-    )
-    return minimum.x, strategy(minimum.x)[0]
+        report=lambda value: callback(float(np.exp(0.5 * value))),
+        maxiter=steps,
+        maxcor=CORRECTIONS,
+        ftol=LEAST_DECREASE,
+    ).unless_interrupted()
+    return found, strategy(found)[0]
 
 
 def _root(apart: int) -> Array:

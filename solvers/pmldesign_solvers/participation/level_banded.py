@@ -24,6 +24,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.participation.scaled_toeplitz import reciprocal
 from pmldesign_solvers.streams.chain import RunningSums
@@ -73,11 +74,7 @@ def solve(sums: RunningSums, bands: int, callback: Callable[[float], bool]) -> L
         slopes -= bands_ * (slopes * bands_).sum(axis=0)
         return float(np.log(value)), (slopes / norms)[inside] / value
 
-    def watch(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-        if callback(float(np.exp(0.5 * intermediate_result.fun))):
-            raise StopIteration
-
-    found = _descent(loss, start[inside], watch)
+    found = _descent(loss, start[inside], lambda value: callback(float(np.exp(0.5 * value))))
     bands_, _ = _columns(found, inside)
     matrix = np.zeros((n, n))
     for lag in range(bands):
@@ -111,18 +108,13 @@ def toeplitz(cells: int, bands: int, rate: float) -> Array:
 def _descent(
     loss: Callable[[Array], tuple[float, Array]],
     start: Array,
-    watch: Callable[..., None] | None = None,
+    report: Callable[[float], bool] = lambda _: False,
 ) -> Array:
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # of steps too long
-        minimum = scipy.optimize.minimize(
-            loss,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            callback=watch,
-            options={"maxiter": STEPS, "maxcor": CORRECTIONS, "ftol": LEAST_DECREASE},
+        descended = descend(
+            loss, start, report=report, maxiter=STEPS, maxcor=CORRECTIONS, ftol=LEAST_DECREASE
         )
-    return np.asarray(minimum.x)
+    return descended.unless_interrupted()
 
 
 def _columns(x: Array, inside: NDArray[np.bool_]) -> tuple[Array, Array]:

@@ -27,8 +27,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
+from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
 from pmldesign_solvers.streams.chain import RunningSums
 
@@ -89,7 +89,7 @@ def solve(
         sums: the running sums.
         steps: of the patterns, shape (N, k); those from n on do not exist.
         limit: steps of the descent, at most.
-        callback: called with the bound after every step; True ends the descent.
+        callback: called with the best bound after every evaluation; True ends the descent.
     """
     dual = _Dual(sums, steps)
     times = steps.shape[1]
@@ -97,19 +97,16 @@ def solve(
     start = np.linalg.cholesky(CORRELATION ** np.abs(np.subtract.outer(places, places)))
     x = np.concatenate([np.zeros(len(steps)), np.tile(start[dual.lower], len(steps))])
 
-    def watch(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-        if callback(float(np.exp(-intermediate_result.fun))):
-            raise StopIteration
-
-    minimum = scipy.optimize.minimize(
+    found = descend(
         dual.loss,
         x,
-        jac=True,
-        method="L-BFGS-B",
-        callback=watch,
-        options={"maxiter": limit, "maxcor": MEMORY, "ftol": CLOSE, "gtol": 0.0},
+        report=lambda value: callback(float(np.exp(-value))),
+        maxiter=limit,
+        maxcor=MEMORY,
+        ftol=CLOSE,
+        gtol=0.0,
     )
-    return dual.bound(minimum.x)
+    return dual.bound(found.unless_interrupted())
 
 
 class _Dual:

@@ -23,6 +23,7 @@ from functools import cached_property
 import numpy as np
 import scipy
 
+from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.participation.banded import by_knots, window_knots
 from pmldesign_solvers.participation.patterns import class_grams, largest_pattern, largest_window
@@ -164,22 +165,17 @@ def _descended(
         by_x = [knots.T @ parts[0], knots.T @ parts[1], slopes @ parts[2]]
         return float(np.log(point.error)) + value, np.concatenate(by_x)
 
-    def reached(intermediate_result: scipy.optimize.OptimizeResult) -> None:
-        if watch(float(np.exp(0.5 * intermediate_result.fun))):
-            raise StopIteration
-
     free = [(None, None)]
     bounds = [*free * 2 * knots.shape[1], *[LOGITS] * poles, *free * poles]
-    minimum = scipy.optimize.minimize(
+    return descend(
         loss,
         x,
-        jac=True,
-        method="L-BFGS-B",
         bounds=bounds,
-        callback=reached,
-        options={"maxiter": steps, "maxcor": MEMORY, "ftol": CLOSE},
-    )
-    return np.asarray(minimum.x)
+        report=lambda value: watch(float(np.exp(0.5 * value))),
+        maxiter=steps,
+        maxcor=MEMORY,
+        ftol=CLOSE,
+    ).unless_interrupted()
 
 
 def _strategy(question: Question, x: Array) -> tuple[Scaled, Array, Array]:

@@ -48,6 +48,10 @@ class Factor:
     gains: Array
     decays: Array
 
+    def scaled(self, size: float) -> Factor:
+        """C times a positive number."""
+        return Factor(self.diagonal * size, self.gains * size, self.decays)
+
     @property
     def column_units(self) -> int:
         """Roundings, of 2^-53 each, of `column_squares` and `column_sums` at most.
@@ -115,8 +119,8 @@ class Factor:
         return results.reshape(values.shape)
 
 
-def factor(problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> Factor:
-    """C for weights and nodes, in O(n K^2).
+def factor(shares: Array, decays: Array) -> Factor:
+    """C for what `generators` returns, in O(n K^2).
 
     P goes from block to block by a Cholesky factorization each; then the rows of all blocks follow
     side by side.
@@ -124,7 +128,6 @@ def factor(problem: StreamProblem, u: Array, w: Array, nodes: Nodes) -> Factor:
     Raises:
         ValueError: X is singular to working precision.
     """
-    shares, decays = generators(problem, u, w, nodes)
     n, count = shares.shape
     gains, pivots = np.empty_like(shares), np.empty(n)
     explained = np.zeros((count, count))
