@@ -119,6 +119,31 @@ def test_cells_of_products_are_no_steps(call, workload):
         pml.mechanism("identity", workload, participation="2,min-sep=2")
 
 
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("factor", [1 / 3, 1.0, 7.3e9])
+def test_a_scaled_strategy_has_no_neighbours_farther_apart_than_it_says(norm, factor):
+    rng = np.random.default_rng(4)
+    differences = neighbouring_differences(6, 3, 2, False)
+    for _ in range(20):
+        schema = as_participation("3,min-sep=2")
+        strategy = with_participation(Strategy("R", rng.standard_normal((5, 6))), schema)
+        known = strategy.sensitivity_under(Neighbours.ADD_REMOVE, norm)
+        scaled = strategy.scaled(factor)
+        stated = scaled.sensitivity_under(Neighbours.ADD_REMOVE, norm)
+        moved = np.linalg.norm(scaled.matrix @ differences, ord=1 if norm == "l1" else 2, axis=0)
+        assert moved.max() <= stated * (1 + 1e-15)
+        assert stated == pytest.approx(factor * known, rel=1e-14)
+
+
+def test_a_scaled_stream_has_the_factor_that_its_weights_give():
+    stream = pml.factorize("prefix:40", buffers=4).strategy
+    before, scaled = stream.factor, stream.scaled(0.3)
+    alone = stream.with_nodes(scaled.nodes)
+    assert np.allclose(scaled.factor.diagonal, alone.factor.diagonal, rtol=1e-13)
+    assert np.allclose(scaled.factor.gains, alone.factor.gains, rtol=1e-12)
+    assert np.allclose(scaled.factor.diagonal, 0.3 * before.diagonal, rtol=1e-13)
+
+
 @pytest.mark.parametrize("participation", ["3,every=4", "3,min-sep=4", "2,min-sep=5"])
 @pytest.mark.parametrize("source", ["pole", "buffers", "haar", "banded:12", "design"])
 def test_the_l1_sensitivity_of_streams_is_exact(source, participation, tmp_path):

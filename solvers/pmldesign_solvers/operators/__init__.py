@@ -7,6 +7,7 @@ __getattr__ = face(
     {
         "dense": "DenseOperator distinct_rows first_seen without_offsets",
         "differences": "Cells Pairs diameter",
+        "lbfgs": "TimeUpError descend",
         "merge": "MergedWorkload right_inverse_of sharing_gram",
         "norms": "dual_norm power_mean",
         "operator": "TINY",
