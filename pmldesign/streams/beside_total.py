@@ -58,6 +58,7 @@ class BesideTotal(OnLine):
                 " is public; take add-remove neighbours"
             )
         self._asked = asked.open()
+        self.remedy = f"the sum of all {strategy.cells} is public"
         factor = strategy.recurrence
         if factor is None:
             matrix = strategy.matrix[:, :-1] - strategy.matrix[:, -1:]

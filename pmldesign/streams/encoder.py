@@ -61,7 +61,7 @@ class Encoder:
     """
 
     def __init__(self, strategy: OnLine, series: int = 1) -> None:
-        self.recurrence = strategy.recurrence
+        self.recurrence, self._remedy = strategy.recurrence, strategy.remedy
         n = self.recurrence.cells
         if strategy.sensitivity > 1.0 + 1e-6:
             raise InvalidInputError(
@@ -145,7 +145,7 @@ class Encoder:
         if self.time + count > steps:
             raise InvalidInputError(
                 f"the stream has {steps} steps, of which {self.time} are taken; got"
-                f" {count} more: design a longer one"
+                f" {count} more: {self._remedy}"
             )
 
 

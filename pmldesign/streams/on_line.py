@@ -57,6 +57,7 @@ class OnLine(ABC):
         sensitivity: l2 distance of C x for neighbours x, C as it is meant; 1 or less.
         participation: of a person; None for one step.
         single: whether it is for one series alone.
+        remedy: what to do about more steps than it has.
     """
 
     name: str
@@ -64,6 +65,7 @@ class OnLine(ABC):
     sensitivity: float
     participation: AnyParticipation | None = None
     single: ClassVar[bool] = False
+    remedy: str = "design a longer one"
 
     @property
     @abstractmethod

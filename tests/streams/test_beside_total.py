@@ -117,7 +117,7 @@ def test_answers_are_the_queries_with_the_errors_beside_the_total(kind):
     assert deviations == pytest.approx(expected, rel=1e-6)
     quiet = Stream(made, 1.0, Recorded([0] * n))
     assert quiet.steps(x[:-1].tolist())[0] == pytest.approx((A @ x)[:-1], abs=1e-4)
-    with pytest.raises(InvalidInputError, match=f"has {n - 1} steps, of which {n - 1} are taken"):
+    with pytest.raises(InvalidInputError, match=f"got 1 more: the sum of all {n} is public"):
         stream.step(1.0)
 
 
