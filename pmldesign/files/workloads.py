@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from pmldesign.files.arrays import Archive, file_name, read_array, read_sparse, 
 from pmldesign.files.atomic import PathName, atomic_write
 from pmldesign.files.tables import NumberTable, read_table, write_csv
 from pmldesign.workloads import DenseWorkload, Workload, as_nested, parse_workload
-from pmldesign.workloads.parsing import starts_with_name
+from pmldesign.workloads.parsing import WEIGHT, starts_with_name
 
 T = TypeVar("T")
 Note = Callable[[str], None]
@@ -39,8 +40,9 @@ def load_workload(text: str, *, note: Note | None = None) -> Workload:
 
     Args:
         text: "-" for standard input (.csv unless it starts as one of the other formats), a file,
-            or a name for parse_workload. A file is what ends in .npy, .npz, .csv or .mtx, and any
-            other path with a separator, or that exists, which does not start with a known name.
+            or a name for parse_workload, in which files may be factors. A file is what ends in
+            .npy, .npz, .csv or .mtx, and any other path with a separator, or that exists, which
+            does not start with a known name.
         note: called with a line on how a table was read that looks like records of people.
 
     Raises:
@@ -51,7 +53,12 @@ def load_workload(text: str, *, note: Note | None = None) -> Workload:
         return read_standard_input(_as_workload, note)
     if _looks_like_file(text):
         return read_matrix_file(text, _as_workload, note)
-    return parse_workload(text)
+    return parse_workload(text, read=_file_in_product)
+
+
+def _file_in_product(factor: str) -> Workload | None:
+    """The matrix in the file that a factor names, if it ends as one does."""
+    return read_workload(factor) if is_matrix_path(factor) else None
 
 
 def read_workload(path: PathName) -> Workload:
@@ -144,12 +151,24 @@ def _looks_like_file(text: str) -> bool:
     path = Path(text)
     if text.startswith("regions:"):
         return False  # what follows is a file of places
+    factors = re.split("[*+]", text)
+    if len(factors) > 1 and not _exists(path) and all(map(_is_factor, factors)):
+        return False  # a product or a union in which files are factors
     if path.suffix.lower() in _READERS:
         return True
     if starts_with_name(text):
         return False  # a folder of that name must not hide the workload
     if os.sep in text or (os.altsep or os.sep) in text:
         return True
+    return _exists(path)
+
+
+def _is_factor(text: str) -> bool:
+    """Whether a text may stand in a product: a name, a weight or a file."""
+    return starts_with_name(text) or is_matrix_path(text.strip()) or bool(WEIGHT.fullmatch(text))
+
+
+def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:  # a text too long for a file name

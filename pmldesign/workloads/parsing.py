@@ -56,13 +56,16 @@ def starts_with_name(text: str) -> bool:
     return any(name == entry.name for entry in NAMES)
 
 
-def parse_workload(text: str) -> Workload:
+def parse_workload(
+    text: str, *, read: Callable[[str], Workload | None] = lambda _: None
+) -> Workload:
     """The workload that a text names.
 
     Args:
         text: a name with its sizes as in `NAMES`, several joined by "*" (every
             combination of their queries), or several of those joined by "+" (all their queries),
             each of these with a weight in front if its errors count more or less ("2*prefix:64").
+        read: makes the workload of a factor that is no name; None for one that is.
 
     Raises:
         InvalidInputError: an unknown name, wrong sizes or options, parts of a union on different
@@ -71,7 +74,8 @@ def parse_workload(text: str) -> Workload:
     """
     if not text.strip():
         raise InvalidInputError("the workload has no name; try prefix:64")
-    parse_factor = cache(_parse_factor)  # equal factors are one object, solved once
+    # equal factors are one object, solved once
+    parse_factor = cache(lambda factor: read(factor) or _parse_factor(factor))
     weights, products = zip(*(weight_of(part, text) for part in text.split("+")), strict=True)
     parts = [_parse_product(part, text, parse_factor) for part in products]
     if any(weight != 1 for weight in weights):
@@ -136,7 +140,7 @@ def _parse_product(product: str, text: str, parse_factor: Callable[[str], Worklo
 def weight_of(part: str, text: str) -> tuple[float, str]:
     """The weight at the head of a part, 1 where there is none, and the rest."""
     head, star, rest = part.partition("*")
-    if not star or (not head.strip()[:1].isdigit() and not head.strip().startswith(".")):
+    if not star or not re.match(r"\s*\.?\d", head):
         return 1.0, part
     if WEIGHT.fullmatch(head) is None:
         raise InvalidInputError(
