@@ -42,6 +42,8 @@ PAIRS = 4
 """Times that a step for pairs of cells takes as long as one for cells."""
 STEPS, LEAST = 6, 0.5
 """For which a block should have the time, and seconds for them all: many small blocks take more."""
+PAIRED = 4e-10
+"""Seconds for each triple of cells, that centring, its bounds and the noise take under replace."""
 ASSEMBLED = 1e-7
 """Seconds that an entry of the strategy takes when blocks are put together."""
 
@@ -51,7 +53,11 @@ def solve_in_time(
 ) -> Solution:
     """As `solve_norm`, in blocks of cells where one step is estimated to take all of the time.
 
-    Under replace a step takes longer; the strategy for add-remove comes before blocks.
+    Under replace a step takes longer; the strategy for add-remove comes before blocks, and what
+    follows with all pairs of cells is taken off the limit.
+
+    Raises:
+        ValueError: that alone would end far too late, or the strategy would be too large.
     """
     if options.allows(_first_step(operator, relation)):
         return solve_norm(operator, p, relation=relation, options=options)
@@ -60,6 +66,16 @@ def solve_in_time(
         return solve_norm(operator, p, relation=relation, options=options)
     if relation == "add-remove":
         return solve_in_blocks(merged, p, options)
+    after = PAIRED * operator.shape[1] ** 3
+    if options.over(0.0, after / 2):
+        raise ValueError(
+            f"neighbours that replace a record on {operator.shape[1]} cells take about"
+            f" {math.ceil(after)} s, far beyond the time limit; allow {math.ceil(2 * after)} s or"
+            " more, or take fewer cells or add-remove neighbours"
+        )
+    if options.time_limit is not None:
+        left = max(options.time_limit - after, LEAST)
+        options = replace(options, time_limit=left)
     if options.allows(_first_step(merged.operator, "add-remove")):
         return under_replace(merged, p, solve_norm(operator, p, options=options), options)
     return under_replace(merged, p, solve_in_blocks(merged, p, options), options)

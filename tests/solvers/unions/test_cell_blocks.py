@@ -141,3 +141,21 @@ def test_a_strategy_that_would_be_too_large_is_refused(slow, monkeypatch):
     monkeypatch.setattr(cell_blocks, "LARGEST", 100)
     with pytest.raises(ValueError, match=r"takes about 4\.5 s, more than the time limit"):
         in_blocks(TREE, 2.0)
+
+
+def test_pairs_that_would_end_far_too_late_are_refused(monkeypatch):
+    """8 s for all pairs are far beyond a limit of 2 s, and within one of 5 s."""
+    monkeypatch.setattr(cell_blocks, "_first_step", lambda *_: 1e9)
+    monkeypatch.setattr(cell_blocks, "PAIRED", 8.0 / TREE.shape[1] ** 3)
+    monkeypatch.setattr(cell_blocks, "under_replace", lambda *_: "in time")
+    monkeypatch.setattr(cell_blocks, "solve_in_blocks", lambda *_: None)
+
+    def solved(limit):
+        options = SolverOptions(time_limit=limit)
+        return cell_blocks.solve_in_time(
+            DenseOperator(TREE), 2.0, relation="replace", options=options
+        )
+
+    assert solved(5.0) == "in time"
+    with pytest.raises(ValueError, match="take about 8 s, far beyond the time limit; allow 16 s"):
+        solved(2.0)
