@@ -159,7 +159,7 @@ def test_renyi_divergences_of_laplace_noise_are_concave_in_the_square(order):
 )
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_leakage_with_a_delta_has_a_bound(guarantee, noise):
-    found = pml.least_budget("prefix:4", 3.0, guarantee, noise=noise, search_time=0.05)
+    found = pml.least_budget("prefix:3", 3.0, guarantee, noise=noise, search_time=0.05)
     assert 0 < found.at_least <= found.enough
 
 
