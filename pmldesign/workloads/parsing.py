@@ -214,7 +214,7 @@ def _parse_factor(text: str) -> Workload:
     if entry.file:
         return entry.build(tail)
     sizes: list[int | float | Workload] = []
-    options: dict[str, int] = {}
+    options: dict[str, int | str] = {}
     for argument in (part.strip() for part in tail.split(",")) if colon else ():
         key, equals, value = (part.strip() for part in argument.partition("="))
         if "/" in key:  # random-range20/12/seed=1 is an attribute
@@ -228,7 +228,7 @@ def _parse_factor(text: str) -> Workload:
             problem = "repeated" if key in options else "unknown"
             _refuse(text, entry, f"{problem} option {_shown(key)} (allowed: {allowed})")
         else:
-            options[key] = _whole(value, text, entry)
+            options[key] = value if value in entry.words else _whole(value, text, entry)
     if "..." in entry.arguments and not sizes:
         _refuse(text, entry, "takes at least one size, got none")
     if "..." not in entry.arguments and len(sizes) != len(entry.arguments):
@@ -240,7 +240,7 @@ def _parse_factor(text: str) -> Workload:
 def _sizes(
     argument: str, text: str, entry: NamedWorkload, number: int
 ) -> Sequence[int | float | Workload]:
-    if entry.arguments[number : number + 1] == ("RATE",):
+    if entry.arguments[number : number + 1] in (("RATE",), ("MOMENTUM",)):
         return [_decimal(argument, text, entry)]
     if entry.arguments[:1] == ("VALUE",):
         return [_decimal(argument, text, entry, sign="-?")]

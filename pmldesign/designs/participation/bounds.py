@@ -21,7 +21,9 @@ import numpy as np
 
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
+from pmldesign.designs.streaming import first_early
 from pmldesign.strategies.participation.schema import Participation
+from pmldesign.workloads import RunningWorkload, Workload
 from pmldesign_solvers.norm.solution import Step
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.participation import fixed_epochs, pattern_dual
@@ -36,6 +38,8 @@ DESCENT_STEPS = {False: 40, True: 300}
 """Of the descent for min-sep and for fixed epochs, up to MANY_CELLS; twice as many gain 1e-4 and
 1e-5 for 365 and 200 steps."""
 FEW_STEPS = 12
+LEAST_SHARE, AKIN_ROUNDING = 1e-6, 1e-9
+"""Of the largest weight of a step; of nuclear norms, relative."""
 EPOCH_CELLS = 2**17
 """Steps up to which fixed epochs are designed: blocks of all classes and nodes fit into memory."""
 MOST_EPOCHS = 128
@@ -124,6 +128,40 @@ def of_patterns(
     bound = pattern_dual.solve(sums, steps, limit, watch.bounded)
     dual = ((np.ones(n), bound.blocks),)
     return LowerBound(bound.lower, dual, bound.steps, f"{len(steps)} patterns"), bound.gram
+
+
+def akin_sums(workload: Workload, most: int) -> Workload | None:
+    """Running sums whose last query is that of the workload, weighted like its queries.
+
+    None for more steps, or where a query needs a later step or the last one leaves steps out.
+    """
+    m, n = workload.shape
+    if m != n or n > most or first_early(workload) is not None:
+        return None
+    last = workload.rmatvec(np.eye(1, n, n - 1)[0])
+    if not (last > LEAST_SHARE * np.abs(last).max()).all():
+        return None
+    squares = workload.row_norms(np.eye(n)) / np.cumsum(last**2)
+    return RunningWorkload(np.ones(n - 1), np.sqrt(squares), last)
+
+
+def of_akin(workload: Workload, design: Design) -> Iterator[LowerBound]:
+    """From the weights of patterns of the design for `akin_sums`: they are weights for any A."""
+    ((_, blocks),), steps = design.dual_factors, design.dual_steps
+    if blocks.ndim != 3:
+        return
+    n, (count, width) = workload.shape[1], blocks.shape[:2]
+    members = np.arange(count)[:, None] + count * np.arange(width) if steps is None else steps
+    weights, total = np.zeros((members.max() + 1,) * 2), 0.0
+    for block, places in zip(blocks, members, strict=True):
+        weights[np.ix_(places, places)] += block
+        total += float(block.diagonal()[places < n].max(initial=0.0))
+    values, vectors = np.linalg.eigh(weights[:n, :n])
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    norm = float(np.linalg.svd(workload.matvec(root), compute_uv=False).sum())
+    value = norm / math.sqrt(total) * (1.0 - AKIN_ROUNDING)
+    dual = ((np.ones(n), blocks),)
+    yield LowerBound(value, dual, steps, f"{len(members)} patterns")
 
 
 def of_epochs(

@@ -4,6 +4,7 @@
     total:N             the sum of all cells
     prefix:N            row t sums cells 0 ... t
     decay:N,RATE        row t sums RATE^(t - s) times cell s, s = 0 ... t
+    sgd:N,MOMENTUM      row t sums rate_s MOMENTUM^(s - r) times cell r, r <= s <= t
     all-range:N         every interval of cells, N (N + 1) / 2 rows, ordered by first cell
     random-range:M,N    first cell uniform over the N cells, last cell uniform from there to the end
     haar:N              all ones, then I_k (x) h (x) 1_{N/2k} for k = 1, 2, 4 ... N/2, h = (1, -1)
@@ -88,6 +89,40 @@ def decay(cells: int, rate: float) -> RunningWorkload:
             f" example decay:{n},0.99"
         )
     return RunningWorkload(np.full(n - 1, rate), name=f"decay:{n},{rate!r}")
+
+
+RATES = ("linear", "cosine")
+
+
+def sgd(cells: int, momentum: float, *, rates: str = "") -> Workload:
+    """What gradients add to a model up to each step of descent, without the sign.
+
+    With v_s = momentum v_{s-1} + x_s the model has moved by sum_{s <= t} rate_s v_s after step t.
+
+    Args:
+        cells: N, how many steps, 1 <= cells <= MAX_STEPS; with momentum as many as a matrix has.
+        momentum: at least 0, below 1.
+        rates: "linear" is 1 - s / N, "cosine" (1 + cos(pi s / N)) / 2, s from 0; all 1 without.
+
+    Raises:
+        InvalidInputError: an argument outside its range.
+    """
+    n = _size("cells N of sgd:N,MOMENTUM", cells, MAX_STEPS)
+    if not 0.0 <= momentum < 1.0:
+        raise InvalidInputError(
+            f"momentum MOMENTUM of sgd:{n},MOMENTUM must be at least 0 and below 1, got"
+            f" {momentum:g}; write for example sgd:{n},0.9"
+        )
+    if rates not in ("", *RATES):
+        raise InvalidInputError(f"rates of sgd:{n},{momentum!r} must be linear or cosine")
+    name, parts = f"sgd:{n},{momentum!r}" + (f",rates={rates}" if rates else ""), np.arange(n) / n
+    by_name = {"": np.ones(n), "linear": 1.0 - parts, "cosine": (1.0 + np.cos(np.pi * parts)) / 2}
+    if momentum == 0.0:
+        return RunningWorkload(np.ones(n - 1), None, by_name[rates], name=name)
+    check_entries(name, (n, n))
+    lags = np.subtract.outer(np.arange(n), np.arange(n))
+    kept = np.where(lags >= 0, momentum ** np.maximum(lags, 0), 0.0)
+    return DenseWorkload(np.cumsum(by_name[rates][:, None] * kept, axis=0), name=name)
 
 
 def all_range(cells: int) -> RangeWorkload | AllRangesWorkload:

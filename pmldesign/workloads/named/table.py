@@ -22,6 +22,7 @@ class NamedWorkload:
         example: a text that parse_workload accepts.
         build: takes the sizes, and the options by keyword.
         options: what may follow as option=value.
+        words: what such a value may be that is no number.
         file: whether a file and the weights of its levels follow, in place of sizes.
     """
 
@@ -31,6 +32,7 @@ class NamedWorkload:
     example: str
     build: Callable[..., Workload]
     options: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
     file: bool = False
 
     @property
@@ -50,6 +52,15 @@ NAMES = [
         "running sums of which each step keeps the part RATE",
         "decay:64,0.9",
         named.decay,
+    ),
+    NamedWorkload(
+        "sgd",
+        ("N", "MOMENTUM"),
+        "what gradients add to a model up to each step; rates linear or cosine",
+        "sgd:64,0.9,rates=cosine",
+        named.sgd,
+        ("rates",),
+        words=named.RATES,
     ),
     NamedWorkload(
         "all-range", ("N",), "the sum of every interval", "all-range:32", named.all_range
