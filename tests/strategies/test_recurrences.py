@@ -153,6 +153,7 @@ def test_other_numbers_are_refused(name, values):
         ("prefix:12", "1,every=3", 1, "buffers must be from 2"),
         ("prefix:12", "2,every=3", 0, "buffers must be"),
         ("histogram:12", "2,every=3", 1, "strategies with 1 buffer are for running sums"),
+        ("sgd:12,0.5", "2,every=3", 1, "strategies with 1 buffer are for running sums"),
         ("histogram:12", "2,every=3", 2, "buffers are for running sums"),
     ],
 )

@@ -2,6 +2,7 @@
 
 fixed epochs, n <= k b     the certified optimum (`pmldesign_solvers.participation.fixed_epochs`)
 drawn at random            `sampled`
+other queries in time      besides, the strategy for running sums whose weights are close to theirs
 everything else            the best of what is known for it: the strategy that goes with the lower
                            bound, the optimum for fixed epochs that cover all steps, for min-sep
                            banded strategies and some with a few poles, which searches find, the
@@ -31,7 +32,9 @@ from pmldesign.designs.participation.bounds import (
     PATTERN_CELLS,
     LowerBound,
     StepWatch,
+    akin_sums,
     epochs_solution,
+    of_akin,
     of_epochs,
     of_once,
     of_patterns,
@@ -125,7 +128,7 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
     if options.buffers is None and sums is not None and _exact(sums, participation):
         return _fixed(workload, sums, participation, options)
     watch = StepWatch(options)
-    return _best(workload, participation, once(workload, p, plain), watch)
+    return _best(workload, participation, once(workload, p, plain), watch, once)
 
 
 def _exact(sums: RunningSums, participation: Participation) -> bool:
@@ -148,7 +151,11 @@ def _fixed(
 
 
 def _best(
-    workload: Workload, participation: Participation, single: Design, watch: StepWatch
+    workload: Workload,
+    participation: Participation,
+    single: Design,
+    watch: StepWatch,
+    once: Once,
 ) -> Design:
     """The best of some strategies, with the best of some lower bounds."""
     options = watch.options
@@ -158,7 +165,8 @@ def _best(
     if options.buffers is None:
         strategies = _root(workload, participation, watch)
     try:
-        for name, strategy in _stages(sums, participation, watch, bounds) if sums else ():
+        akin = _akin(workload, watch, once, bounds)
+        for name, strategy in _stages(sums, participation, watch, bounds) if sums else akin:
             strategies[name] = strategy
     except KeyboardInterrupt:
         status = Status.INTERRUPTED
@@ -241,6 +249,21 @@ def _stages(
             f"fixed epochs, {covering.times} of them",
             EpochStrategy("design", sums, covering, solution.weights, solution.nodes),
         )
+
+
+def _akin(
+    workload: Workload, watch: StepWatch, once: Once, bounds: list[LowerBound]
+) -> Iterator[tuple[str, Strategy]]:
+    """The strategy for `akin_sums`, which need not be on a stream of few numbers; likewise."""
+    akin = akin_sums(workload, SEARCHED_CELLS)
+    if akin is None or watch.options.buffers is not None:
+        return
+    found = solve_participation(akin, 2.0, watch.options, once)
+    bounds += of_akin(workload, found)
+    yield (
+        "the one for running sums",
+        Strategy("design", with_participation(found.strategy, None).matrix),
+    )
 
 
 def _searched(

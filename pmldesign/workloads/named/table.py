@@ -56,7 +56,7 @@ NAMES = [
     NamedWorkload(
         "sgd",
         ("N", "MOMENTUM"),
-        "what gradients add to a model up to each step; rates linear or cosine",
+        "what gradients add to a model, step by step",
         "sgd:64,0.9,rates=cosine",
         named.sgd,
         ("rates",),
