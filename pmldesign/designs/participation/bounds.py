@@ -23,7 +23,8 @@ from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.streaming import first_early
 from pmldesign.strategies.participation.schema import Participation
-from pmldesign.workloads import RunningWorkload, Workload
+from pmldesign.workloads import Workload
+from pmldesign.workloads.running import RunningWorkload
 from pmldesign_solvers.norm.solution import Step
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.participation import fixed_epochs, pattern_dual
