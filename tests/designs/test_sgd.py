@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.designs.participation.bounds import akin_sums
+from pmldesign.designs.participation import bounds
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads import as_workload
 
@@ -59,12 +59,12 @@ def test_others_are_refused(text, words):
 
 def test_running_sums_close_to_descent_are_running_sums_where_it_is_that():
     for text in ("prefix:7", "sgd:7,0,rates=cosine"):
-        akin = akin_sums(as_workload(text), 10)
+        akin = bounds.akin_sums(as_workload(text), 10)
         assert np.allclose(akin.to_dense(), as_workload(text).to_dense(), rtol=1e-12)
-    assert akin_sums(as_workload("window:7,2"), 10) is None  # the last one leaves steps out
-    assert akin_sums(as_workload("all-range:3"), 10) is None
-    assert akin_sums(as_workload(np.ones((3, 3))), 10) is None  # needs later steps
-    assert akin_sums(as_workload("sgd:7,0.5"), 6) is None
+    assert bounds.akin_sums(as_workload("window:7,2"), 10) is None  # the last one leaves steps out
+    assert bounds.akin_sums(as_workload("all-range:3"), 10) is None
+    assert bounds.akin_sums(as_workload(np.ones((3, 3))), 10) is None  # needs later steps
+    assert bounds.akin_sums(as_workload("sgd:7,0.5"), 6) is None
 
 
 @pytest.mark.parametrize(
