@@ -27,6 +27,7 @@ MAKERS = {
     "designs/tables/course.py": "a row of ROUTES",
     "designs/tables/joined.py": "a row of ROUTES",
     "designs/tables/separate.py": "a row of ROUTES",
+    "designs/participation/bounds.py": "running sums close to other queries",
     "designs/participation/largest.py": "a part of it",
     "designs/participation/course.py": "the solver for several participations",
     "designs/laplace/course.py": "the search for Laplace noise",
