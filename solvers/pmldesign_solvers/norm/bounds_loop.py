@@ -70,7 +70,7 @@ class BoundsLoop(Generic[CandidateT]):
                     return Status.TIME_LIMIT
         except KeyboardInterrupt:
             return Status.INTERRUPTED
-        return Status.STALLED
+        return Status.TIME_LIMIT if options.over(self.seconds) else Status.STALLED
 
     def gaps(self) -> Iterator[float]:
         """The gap after each candidate, until there is none left, or no visible progress."""

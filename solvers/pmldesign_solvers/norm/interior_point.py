@@ -31,6 +31,7 @@ import numpy as np
 
 from pmldesign_solvers.norm.dual_function import DualFunction, Iterate
 from pmldesign_solvers.norm.newton_system import NewtonSystem
+from pmldesign_solvers.operators.lbfgs import TimeUpError
 from pmldesign_solvers.operators.operator import Array
 
 TOWARDS_THE_BOUNDARY = (0.99, 0.7, 0.4)
@@ -62,10 +63,17 @@ class InteriorPoint:
     Args:
         function: the dual function of the workload.
         start: positive weights u and w near the optimum, on any scale; equal ones if None.
+        proceed: whether there is time, asked within a step; the iterates end where there is none.
     """
 
-    def __init__(self, function: DualFunction, start: tuple[Array, Array] | None = None) -> None:
+    def __init__(
+        self,
+        function: DualFunction,
+        start: tuple[Array, Array] | None = None,
+        proceed: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._function, self._counts, p = function, function.counts, function.p
+        self._proceed = proceed
         self._given, self._slack = start, 0.1 if start is None else MIXED
         self._fixed_rows, self._barred_rows = p == 2, bool(np.isinf(p))
         self._towards = TOWARDS_BARRED if self._barred_rows else TOWARDS_THE_BOUNDARY
@@ -76,13 +84,13 @@ class InteriorPoint:
         self._least = np.minimum(FAINTEST * sizes.max() / sizes, LIGHT) / total
 
     def iterates(self) -> Iterator[Iterate]:
-        """The iterates, until the arithmetic gives no direction any more."""
+        """The iterates, until the time is up or the arithmetic gives no direction."""
         try:
             here, slacks = self._begin()
             while True:
                 yield here
                 here, slacks = self._advance(here, slacks)
-        except (np.linalg.LinAlgError, FloatingPointError):
+        except (np.linalg.LinAlgError, FloatingPointError, TimeUpError):
             return
 
     def _begin(self) -> tuple[Iterate, Array]:
@@ -157,6 +165,7 @@ class InteriorPoint:
             here.values,
             added,
             coupled_rows=self._barred_rows,
+            proceed=self._proceed,
         )
 
         def direction(

@@ -25,10 +25,13 @@ way, sum_l of squares of the entries of F diag(g_l) F^T, and its Cholesky factor
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy
 
 from pmldesign_solvers.operators.differences import Differences
+from pmldesign_solvers.operators.lbfgs import TimeUpError
 from pmldesign_solvers.operators.operator import Array, Operator
 
 MOST_PRODUCTS = 1000
@@ -54,6 +57,7 @@ class NewtonSystem:
             ascending.
         diagonal: what barriers and powers add; its length says whether x_u is part of it.
         coupled_rows: whether the weights u have a matrix of ones added, as w always have.
+        proceed: asked after every product of `solve`; a TimeUpError where it says no.
     """
 
     def __init__(
@@ -66,10 +70,11 @@ class NewtonSystem:
         diagonal: Array,
         *,
         coupled_rows: bool,
+        proceed: Callable[[], bool] = lambda: True,
     ) -> None:
         self._operator, self._differences = operator, differences
         self._strategy, self._right_inverse, self._values = strategy, right_inverse, values
-        self._diagonal = diagonal
+        self._diagonal, self._proceed = diagonal, proceed
         self._sums = values[:, None] + values
         self._moves_rows, self._coupled_rows = len(diagonal) > differences.count, coupled_rows
         m, k = operator.shape
@@ -87,6 +92,9 @@ class NewtonSystem:
             right: the right-hand side.
             tolerance: of the residual, relative to the right-hand side.
             start: a guess; zero if None.
+
+        Raises:
+            TimeUpError: the time is up.
         """
         scale = self._scale
         shape = len(right), len(right)
@@ -101,8 +109,13 @@ class NewtonSystem:
             atol=0.0,
             maxiter=MOST_PRODUCTS,
             M=self._preconditioner(len(right)),
+            callback=self._unless_time_is_up,
         )
         return np.asarray(scale * solution)
+
+    def _unless_time_is_up(self, _: Array) -> None:
+        if not self._proceed():
+            raise TimeUpError
 
     def _preconditioner(self, size: int) -> scipy.sparse.linalg.LinearOperator | None:
         """The inverse of nearly the scaled system, where it is small enough to be written out."""

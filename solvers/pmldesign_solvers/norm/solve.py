@@ -95,13 +95,17 @@ def solve_norm(
         raise ValueError(ZERO)
     start = time.perf_counter()
     rel_gap = options.rel_gap
+
+    def proceed() -> bool:
+        return not options.over(time.perf_counter() - start)
+
     normal = normalised(operator, relation, rel_gap)
     exact, problem = normal.operator, _problem(normal.searched, relation, groups)
     if isinstance(problem, MergedWorkload):
         exact = problem.original if normal.searched is exact else exact
-        candidates = _cells(problem, p, rel_gap)
+        candidates = _cells(problem, p, rel_gap, proceed)
     else:
-        candidates = _interior_candidates(problem, p)
+        candidates = _interior_candidates(problem, p, None, proceed)
     callback = in_units_of(normal.exponent, options.callback)
     search = BoundsLoop(candidates, replace(options, callback=callback), start)
 
@@ -167,7 +171,9 @@ def _normalised(u: Array, w: Array, p: float) -> tuple[Array, Array]:
     return np.asarray(u / dual_norm(u, p)), np.asarray(w / (w.sum() / w.ndim))
 
 
-def _cells(merged: MergedWorkload, p: float, rel_gap: float) -> Iterator[Candidate]:
+def _cells(
+    merged: MergedWorkload, p: float, rel_gap: float, proceed: Callable[[], bool]
+) -> Iterator[Candidate]:
     """The fixed point, then the interior point method, then the fixed point again."""
     problem = ScalingProblem(merged, p)
     best: DensePoint | None = None
@@ -200,8 +206,9 @@ def _cells(merged: MergedWorkload, p: float, rel_gap: float) -> Iterator[Candida
     u, w = problem.turn(best.u, best.w)
     # weights that the fixed point has brought near zero are far from the central path
     start = None if written else (u * merged.row_copies, w)
-    yield from _interior_candidates(merged, p, start)
-    yield from points
+    yield from _interior_candidates(merged, p, start, proceed)
+    if proceed():
+        yield from points
 
 
 def _until_it_crawls(candidates: Iterator[Candidate], most: int) -> Iterator[Candidate]:
@@ -239,7 +246,10 @@ def _problem(
 
 
 def _interior_candidates(
-    problem: Spreading, p: float, start: tuple[Array, Array] | None = None
+    problem: Spreading,
+    p: float,
+    start: tuple[Array, Array] | None,
+    proceed: Callable[[], bool],
 ) -> Iterator[Candidate]:
     """The interior point method, as long as it gets anywhere; in the row space of A if need be.
 
@@ -247,13 +257,14 @@ def _interior_candidates(
         problem: the workload in the coordinates of the differences.
         p: in [2, inf].
         start: weights u of rows, their copies together, and w of differences; None for equal ones.
+        proceed: whether there is time.
     """
     counter, (rows, cells) = problem, problem.operator.shape
     if problem.rank < cells and min(rows, cells) * rows <= LARGEST_ROW_SPACE:
         problem = ColumnSpaceWorkload.of(problem) or RowSpaceWorkload(problem)
         counter.decompositions += 1
     function = DualFunction(problem, p)
-    method = InteriorPoint(function, start)
+    method = InteriorPoint(function, start, proceed)
 
     def offer(iterate: Iterate) -> Candidate:
         counter.decompositions += function.decompositions

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import time
 
 import numpy as np
 import pytest
@@ -11,7 +12,10 @@ from pmldesign_solvers.norm import (
     DualFunction,
     InteriorPoint,
     NewtonSystem,
+    SolverOptions,
+    Status,
     newton_system,
+    solve,
     solve_norm,
 )
 from pmldesign_solvers.operators import (
@@ -217,3 +221,25 @@ def test_given_weights_near_the_optimum_shorten_the_way(p, scale):
     assert warm_gap < 0.2 * cold_gap
     assert warm_steps <= cold_steps
     assert max(cold[0], warm[0]) <= min(cold[1], warm[1]) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("relation", KINDS)
+def test_time_that_is_up_ends_conjugate_gradients_between_two_products(monkeypatch, relation):
+    """With a clock of one second for each product, and too few for the first direction."""
+    monkeypatch.setattr(newton_system, "FACTORED", 0)
+    products, apply = [], NewtonSystem._apply
+
+    def counted(self, x):
+        products.append(x)
+        return apply(self, x)
+
+    monkeypatch.setattr(NewtonSystem, "_apply", counted)
+    monkeypatch.setattr(time, "perf_counter", lambda: float(len(products)))
+    monkeypatch.setattr(solve, "FIXED_POINT_STEPS", 1)
+    monkeypatch.setattr(solve, "CRAWL", 1)
+    A = np.random.default_rng(2).standard_normal((30, 20))
+    options = SolverOptions(rel_gap=1e-12, time_limit=3.0)
+    ended = solve_norm(DenseOperator(A), math.inf, relation=relation, options=options)
+    assert ended.status is Status.TIME_LIMIT
+    assert len(products) == 3
+    assert ended.certificate.lower <= ended.certificate.upper < math.inf
