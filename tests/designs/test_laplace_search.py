@@ -144,3 +144,24 @@ def test_a_wrong_start_is_refused_before_the_search(monkeypatch):
         for noise in ("auto", "laplace"):
             with pytest.raises(pml.InvalidInputError, match=says):
                 pml.optimize(np.eye(7), guarantee=pml.ApproxDP(1, 1e-6), noise=noise, start=given)
+
+
+@pytest.mark.parametrize(
+    ("relation", "limit", "left"),
+    [("replace", 6, []), ("replace", 20, [16]), ("add-remove", 6, [6])],
+)
+def test_pairs_of_cells_are_taken_off_the_time_of_a_search(monkeypatch, relation, limit, left):
+    """They take 8 s, half of it after the search; equal cells are one."""
+    monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(course, "PAIRED", 8 / 5**3)
+    limits = []
+
+    def recorded(_problem, _p, *, options, starts, **_):
+        limits.append(options.time_limit)
+        return course.SearchSolution(starts["identity"], 1.0, 1.0, Status.TIME_LIMIT, (), 0.0)
+
+    monkeypatch.setattr(course.l1_strategies, "solve", recorded)
+    queries = np.random.default_rng(8).standard_normal((12, 5))[:, [0, 0, 1, 2, 3, 4, 4]]
+    made = laplace_design(queries, PureDP(1.0, relation), time_limit=limit)
+    assert limits == left
+    assert made.status is (Status.TIME_LIMIT if left else Status.UNSEARCHED)

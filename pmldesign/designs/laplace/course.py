@@ -67,6 +67,9 @@ SEARCHED_CELLS, SEARCHED_TABLES = 1024, 128
 ranges, and of tables, where weighted tables are far ahead of anything that a search has found."""
 ORDERED = 3e8
 """Cubes of numbers of cells a second, of which an order is found."""
+PAIRED = 5e-9
+"""Seconds for each triple of cells that the scales and errors of a few strategies take where all
+pairs of cells count: 4 s for 931 cells at p = 4, half of it once the descents have ended."""
 IDENTITY = "identity"
 SHORT = 0.1
 """Seconds in which a search compares its starts, and little more."""
@@ -151,13 +154,22 @@ class LaplaceSearch:
             yield baseline(IDENTITY, self.workload)
 
     def _has_time(self) -> bool:
-        """Whether there is time for what a search begins with: the order of different cells."""
-        cells = self.workload.shape[1]
-        if cells <= SEARCHED_CELLS:
-            return True
-        if self.workload.running_sums is None:
-            cells = self.workload.distinct_shape[1]
-        return cells**3 <= ORDERED * self._left(1)
+        """Whether there is time for the order of many cells, and for all pairs of cells."""
+        left = self._left(1)
+        many = self.workload.shape[1] > SEARCHED_CELLS
+        if many and self._different_cells() ** 3 > ORDERED * left:
+            return False
+        return self._paired_seconds() <= left + BEYOND
+
+    def _different_cells(self) -> int:
+        if self.workload.running_sums is not None:
+            return self.workload.shape[1]
+        return self.workload.distinct_shape[1]
+
+    def _paired_seconds(self) -> float:
+        """What a search takes before and after its descents where the total is public."""
+        public = self.guarantee.neighbours is Neighbours.REPLACE
+        return PAIRED * self._different_cells() ** 3 if public else 0.0
 
     def _compare_trees(self) -> None:
         """Put noise on trees of every branching that is usual, where they can be better."""
@@ -262,7 +274,7 @@ class LaplaceSearch:
         solution = self._solve(
             rule,
             named,
-            self._left(1),
+            max(self._left(1) - self._paired_seconds() / 2, SHORT),
             dp_restarts=DP_RESTARTS if isinstance(rule, Leakage) else None,
         )
         # the exact calibration decides, also where two strategies differ by its rounding only
