@@ -97,6 +97,7 @@ def cases():
                 path = [function.__name__, parameter.name, kind]
                 names = {".".join(path[:count]) for count in (1, 2, 3)}
                 meant = kind == "None" and parameter.default is None
+                meant |= kind == "bool" and parameter.name == "own_grid"
                 array = kind in ("masked", "object") and parameter.name in WORDS
                 if not (names & ELSEWHERE or parameter.name in FLAGS or meant or array):
                     yield pytest.param(function, parameter.name, kind, id=".".join(path))

@@ -57,8 +57,9 @@ def load_workload(text: str, *, note: Note | None = None) -> Workload:
 
 
 def _file_in_product(factor: str) -> Workload | None:
-    """The matrix in the file that a factor names, if it ends as one does."""
-    return read_workload(factor) if is_matrix_path(factor) else None
+    """The matrix in the file that a factor names, if it ends as one does and is no name."""
+    named = starts_with_name(factor)  # such as regions:places.csv
+    return read_workload(factor) if is_matrix_path(factor) and not named else None
 
 
 def read_workload(path: PathName) -> Workload:

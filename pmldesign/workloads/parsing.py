@@ -207,7 +207,7 @@ def _parse_factor(text: str) -> Workload:
         hint = f"did you mean {nearest[0]}? " if nearest else ""
         raise InvalidInputError(
             f"unknown workload {_shown(name)}; {hint}known are "
-            + ", ".join(entry.usage for entry in entries.values())
+            + ", ".join(entry.sizes for entry in entries.values())
             + "; names of attributes need --schema"
         )
     entry = entries[name]

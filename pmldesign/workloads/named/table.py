@@ -38,8 +38,12 @@ class NamedWorkload:
     @property
     def usage(self) -> str:
         """How to write it: "random-range:M,N[,seed=...]"."""
-        sizes = ":" + ",".join(self.arguments) if self.arguments else ""
-        return self.name + sizes + "".join(f"[,{option}=...]" for option in self.options)
+        return self.sizes + "".join(f"[,{option}=...]" for option in self.options)
+
+    @property
+    def sizes(self) -> str:
+        """The same without options: "random-range:M,N"."""
+        return self.name + (":" + ",".join(self.arguments) if self.arguments else "")
 
 
 NAMES = [

@@ -32,7 +32,9 @@ def test_bounds_hold_and_are_close(p, q):
     assert found.certificate.upper >= exact.lower
     assert found.certificate.gap < 0.012
     # the strategy itself, as a matrix
-    C = factor.factor(weighted(q), found.u, found.w, found.nodes).multiply(np.eye(20))
+    C = factor.factor(*factor.generators(weighted(q), found.u, found.w, found.nodes)).multiply(
+        np.eye(20)
+    )
     distances = scipy.spatial.distance.pdist(C.T)
     differences = C[:, :-1] - C[:, -1:]  # what the total does not tell
     B = q[:-1, None] * np.cumsum(np.eye(19), axis=0) @ np.linalg.pinv(differences)

@@ -60,6 +60,8 @@ def test_states_of_designed_streams_hold_it():
     for n in (8, 60):
         sums = RunningSums(np.ones(n - 1), np.exp(rng.normal(0, 1, n)), np.ones(n))
         best = solve_intervals(sums, 2.0, buffers=5)
-        found, _ = on_line.open_factor(factor.factor(sums, best.u, best.w, best.nodes))
+        found, _ = on_line.open_factor(
+            factor.factor(*factor.generators(sums, best.u, best.w, best.nodes))
+        )
         assert found.gains.min() >= 0.0
         assert 0.0 <= found.decays.min() <= found.decays.max() <= 1.0
