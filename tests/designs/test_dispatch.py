@@ -28,6 +28,7 @@ TABLE = [
     ("prefix:64*histogram:64+total:64*prefix:64", {}, "large union of products"),
     ("prefix:64*histogram:64+total:64*prefix:64", {"neighbours": "replace"}, None),
     (np.eye(3), {}, "one matrix"),
+    ("at-most:10^5,ways=2", {}, "tables that overlap"),
     ("prefix:1025", {}, "stream"),
     ("prefix:1025", {"neighbours": "replace"}, "stream"),
     ("prefix:8", {"buffers": 3}, "stream"),

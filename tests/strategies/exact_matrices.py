@@ -28,6 +28,7 @@ from pmldesign.strategies import (
     RunningQueries,
     Strategy,
     StreamStrategy,
+    TableMatricesStrategy,
     TablesStrategy,
     ToeplitzStrategy,
     WeightedProductsStrategy,
@@ -103,6 +104,12 @@ def of_marginals(strategy):
 def of_weighted(strategy):
     parts = zip(strategy.subsets, strategy.weights.tolist(), strict=True)
     rows = np.concatenate([mpmath.mpf(w) * table_rows(strategy.sizes, s) for s, w in parts])
+    return centred(rows) if strategy.public else rows
+
+
+def of_table_matrices(strategy):
+    pairs = zip(strategy.subsets, strategy.matrices, strict=True)
+    rows = np.concatenate([real(R) @ table_rows(strategy.sizes, s) for s, R in pairs])
     return centred(rows) if strategy.public else rows
 
 
@@ -199,6 +206,7 @@ EXACT_ROWS = {
     EpochStrategy: lambda s: real(s.matrix),
     FactorStrategy: of_recurrence,
     LongTree: lambda s: real(s.matrix),
+    TableMatricesStrategy: of_table_matrices,
     TablesStrategy: of_tables,
     RegionsStrategy: lambda s: real(s.matrix),
     RegionTablesStrategy: lambda s: real(s.matrix),

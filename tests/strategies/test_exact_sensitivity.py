@@ -36,6 +36,7 @@ from pmldesign.strategies import (
     Strategy,
     StreamStrategy,
     StructuredStrategy,
+    TableMatricesStrategy,
     TablesStrategy,
     ToeplitzStrategy,
     WeightedProductsStrategy,
@@ -104,6 +105,16 @@ def residuals(rng):
 def weighted_tables(rng):
     sets = [(), (2,), (0, 2), (0, 1), (1,)]
     return WeightedTablesStrategy("tables", (3, 2, 1), sets, weights(rng, len(sets)))
+
+
+def table_matrices(rng):
+    sizes, sets = (3, 2, 2), [(0, 1), (2,), (1, 2)]
+    rows = [5, 2, 4]
+    matrices = [
+        rng.standard_normal((count, math.prod(sizes[i] for i in s))) * weights(rng, (count, 1))
+        for s, count in zip(sets, rows, strict=True)
+    ]
+    return TableMatricesStrategy("matrices", sizes, sets, matrices)
 
 
 def coordinates(rng, n, *, size=1.0):
@@ -245,6 +256,8 @@ MAKERS = {
     "weighted tables, public": lambda rng: weighted_tables(rng).beside(RECORDS),
     "weighted products": weighted_products,
     "weighted products, public": lambda rng: weighted_products(rng).beside(RECORDS),
+    "matrices of tables": table_matrices,
+    "matrices of tables, public": lambda rng: table_matrices(rng).beside(RECORDS),
     "coupled tables": coupled_tables,
     "coupled tables, public": lambda rng: coupled_tables(rng).beside(RECORDS),
     "separate tables": separate_tables,

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours, Norm
+from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import nothing_but, read_only, require_measurements
 from pmldesign.strategies.base import Strategy
@@ -96,24 +96,17 @@ class TableMatricesStrategy(CountsStrategy):
         tables, matrices = zip(*kept, strict=True)
         return TableMatricesStrategy(self.name, self.sizes, tables, matrices, public=RECORDS)
 
-    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up.
-
-        Beyond WRITTEN_CELLS cells the parts of the tables count with their largest each.
-        """
-        self._require_same_answers(neighbours)
-        if self.few:
-            return super().sensitivity_under(neighbours, norm)
-        if neighbours == Neighbours.ADD_REMOVE or norm == "l1":
-            times = 1 if neighbours == Neighbours.ADD_REMOVE and not self.public else 2
-            return times * self._longest(norm)
-        return self._apart
-
     def _longest(self, norm: Norm) -> float:
+        """Beyond WRITTEN_CELLS cells the parts of the tables count with their longest each."""
+        if self.few:
+            return super()._longest(norm)
         order = 1 if norm == "l1" else 2
         longest = [float(np.linalg.norm(R, order, axis=0).max()) for R in self.matrices]
         length = math.fsum(longest) if norm == "l1" else math.hypot(*longest)
         return raised(length, max(self._rows) + len(self._rows) + 8)
+
+    def _farthest(self, norm: Norm) -> float:
+        return super()._farthest(norm) if norm == "l1" else self._apart
 
     @cached_property
     def _apart(self) -> float:
