@@ -63,6 +63,9 @@ def check_content(header: Header, arrays: Arrays, queries: Queries | None, check
         if not right:
             checks.state("persons", False, "are not those of the sentence of the guarantee")
         check_guarantee(numbers, words, cells, checks)
+    if np.any(arrays.get("centred", 0)):
+        replaced = header["neighbours"] == "replace"
+        checks.state("neighbours", replaced, "beside the number of records")
     beside = "counted" in arrays
     if beside:
         _check_table(header, arrays, queries, checks)

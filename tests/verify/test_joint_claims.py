@@ -8,6 +8,7 @@ import pytest
 import pmldesign as pml
 from pmldesign.designs import DesignOptions, solve_joined
 from pmldesign.files.verification import _form
+from pmldesign.strategies import TableMatricesStrategy
 from pmldesign.verify import KEY, Checks, digest_of, read_archive
 from pmldesign.verify.tables import joint
 
@@ -60,6 +61,26 @@ def test_altered_arrays_are_found(honest, tmp_path, name, change, claim):
     result = pml.verify_file(path)
     assert claim in [None, *(failure.name for failure in result.failures)]
     assert result.failures
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace", "cube"])
+def test_a_public_total_is_for_replaced_records_where_the_matrix_is_checked_too(
+    tmp_path, monkeypatch, noise
+):
+    """Read as centred, such a strategy does not tell the total that the queries ask for."""
+    monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 1)
+    sets, matrices = [(0, 1), (0, 2), (1, 2)], [np.tri(4), np.tri(6) + 0.5, np.eye(6)]
+    measured = TableMatricesStrategy("tables", (2, 2, 3), sets, matrices)
+    promise = pml.ApproxDP(1.0, 1e-6)
+    noisy = pml.mechanism(measured, "at-most:2,2,3,ways=2", guarantee=promise, noise=noise)
+    path = tmp_path / "s.npz"
+    pml.write_strategy(path, noisy)
+    header, arrays = read_archive(path)
+    assert pml.verify_file(path).holds
+    arrays["centred"] += 1
+    header[KEY] = digest_of(header, arrays)
+    np.savez(path, header=json.dumps(header), **arrays)
+    assert [failure.name for failure in pml.verify_file(path).failures] == ["neighbours"]
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])

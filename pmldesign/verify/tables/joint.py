@@ -62,9 +62,7 @@ def check_joint(header: Header, arrays: Arrays, queries: Queries, checks: Checks
         i: np.linalg.inv(np.vstack([np.ones((1, n)), contrasts(n)])) for i, n in enumerate(sizes)
     }
     columns = _Columns(sizes, [T for T, _ in measured], total=not replace)
-    told = all(any(set(T) <= set(S) for S in tables) for T, _ in asked) and (
-        replace or not arrays["centred"].any()
-    )
+    told = all(any(set(T) <= set(S) for S in tables) for T, _ in asked)
     values = _variances(columns, measured, asked, inverses) if told else np.zeros(0)
     if not checks.state("L R = A", len(values) > 0, "all coordinates of every table are told"):
         return
