@@ -106,6 +106,8 @@ class Strategy(Drawn, Displayed):
     _uncentred: Strategy | None = None
     _centred: tuple[Public, Strategy] | None = None
     """What is public beside which it was asked for last, and R P."""
+    _answered: Workload | None = None
+    """The workload that it was last found to determine."""
 
     def __init__(
         self,
@@ -303,9 +305,9 @@ class Strategy(Drawn, Displayed):
                 of R (see ANSWER_TOLERANCE); the first such row is named.
         """
         cells = require_same_cells(self.name, self.cells, workload)
-        if self.regular:
+        if self.regular or self._answered is workload:
             return
-        workload, _ = near_one(workload)
+        asked, (workload, _) = workload, near_one(workload)
         if workload.shape[0] < cells:
             queries = workload.to_dense()
             left = queries - workload.matvec(self.pseudo_inverse) @ self.matrix
@@ -324,6 +326,7 @@ class Strategy(Drawn, Displayed):
                 f"strategy {self.name!r} cannot answer {workload.row_label(int(missed[0]))}: "
                 f"it lies outside what the strategy measures; {self._remedy(workload)}"
             )
+        self._answered = asked
 
     @cached_property
     def _answers_all(self) -> bool:

@@ -272,3 +272,25 @@ def test_the_inverse_does_not_hang_on_the_algorithm(monkeypatch):
     strategy = Strategy("rank one", matrix)
     np.testing.assert_allclose(strategy.pseudo_inverse, exact, atol=1e-15)
     assert strategy.rank == 1
+
+
+def test_whether_it_answers_a_workload_is_found_out_once(monkeypatch):
+    """And for every workload anew: what it answers says nothing about others."""
+    rng = np.random.default_rng(4)
+    queries = rng.standard_normal((3, 7))
+    asked, other = ArrayWorkload(queries), ArrayWorkload(rng.standard_normal((3, 7)))
+    products, matvec = [], type(asked).matvec
+
+    def counted(self, x):
+        products.append(self)
+        return matvec(self, x)
+
+    monkeypatch.setattr(type(asked), "matvec", counted)
+    measured = Strategy("rows", queries)
+    for _ in range(3):
+        measured.require_answers(asked)
+    assert products == [asked]
+    for _ in range(2):
+        with pytest.raises(InvalidInputError, match="cannot answer row 0"):
+            measured.require_answers(other)
+    assert products == [asked, other, other]
