@@ -9,7 +9,7 @@ import pytest
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError, VerificationError
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import Strategy, as_participation, with_participation
+from pmldesign.strategies import FactorStrategy, Strategy, as_participation, with_participation
 
 KINDS = (
     "normal",
@@ -214,3 +214,22 @@ def test_measurements_contradict_wrong_sensitivities(
     fresh = with_participation(single, schema)
     with pytest.raises(VerificationError, match="report it"):
         fresh.sensitivity_under(Neighbours.ADD_REMOVE, "l2")
+
+
+def test_long_streams_of_decays_close_to_one_after_fast_ones():
+    """The logarithms of products are large, steps of them next to nothing: all round down."""
+    n, half, apart = 4000, 2000, 1500
+    decays = np.ones((n, 1))
+    decays[:half], decays[half:] = 1e-300, 1 - 0.51 * np.spacing(690.8 * half)
+    rest = 1 - decays[-1, 0]
+    gains = np.full((n, 1), np.sqrt(rest * (2 - rest)))  # X_ij = decay^|i - j| for late steps
+    gains[:half], gains[-1] = 0, 1
+    diagonal = np.append(np.full(n - 1, gains[half, 0]), 1.0)
+    sums = pml.workload(f"prefix:{n}").running_sums
+    once = FactorStrategy("late", sums, diagonal, gains, decays)
+    strategy = with_participation(once, as_participation(f"2,every={apart}"))
+    person = np.zeros(n)
+    person[[half, half + apart]] = 1
+    farthest = np.linalg.norm(once.measure(person))
+    value = strategy.sensitivity_under(pml.Neighbours.ADD_REMOVE, "l2")
+    assert farthest <= value <= farthest * (1 + 1e-6)

@@ -125,9 +125,10 @@ def _stream(strategy: StreamStrategy | FactorStrategy, participation: Participat
     square = reach * longest**2
     for lag in range(1, reach):
         later, earlier = logs[lag * apart :], logs[: -lag * apart]
-        products = shares[lag * apart :] * np.exp(later - earlier)
+        off = 2.0 * UNIT * lag * apart * np.abs(later)  # of the sums of logarithms
+        products = shares[lag * apart :] * np.exp(later - earlier + off)
         square += 2.0 * (reach - lag) * float(products.sum(axis=1).max())
-    slack = 1.0 + 8.0 * UNIT * (strategy.cells + float(np.abs(logs).max()))
+    slack = 1.0 + 8.0 * UNIT * strategy.cells
     return raised(math.sqrt(square * slack), 8)
 
 
