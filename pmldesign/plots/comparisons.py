@@ -110,7 +110,7 @@ def _is_scale(points: Sequence[PlottedRow], key: str) -> bool:
 
 
 def _bars(axes: Axes, points: Sequence[PlottedRow]) -> None:
-    points = sorted(points[::-1], key=lambda point: point.error, reverse=True)
+    points = sorted(points, key=lambda point: point.error)[::-1]
     names = [f"{point.strategy} ({point.noise})" for point in points]
     bars = axes.barh(names, [point.error for point in points])
     axes.bar_label(bars, [f" {point.error:.4g}" for point in points])

@@ -68,7 +68,9 @@ class PureDP(_DP):
 
     Attributes:
         epsilon: privacy parameter, positive and finite.
-        neighbours, known, published: the relation, as of `OneRecord`; add-remove by default.
+        neighbours: neighbouring relation, add-remove by default.
+        known: public answers that neighbours have in common (`OneRecord`).
+        published: public answers beside what it is about (`OneRecord`).
     """
 
     epsilon: float
@@ -88,7 +90,9 @@ class ApproxDP(_DP):
     Attributes:
         epsilon: privacy parameter, positive and finite.
         delta: additive slack, in (0, 1).
-        neighbours, known, published: the relation, as of `OneRecord`; add-remove by default.
+        neighbours: neighbouring relation, add-remove by default.
+        known: public answers that neighbours have in common (`OneRecord`).
+        published: public answers beside what it is about (`OneRecord`).
     """
 
     epsilon: float

@@ -90,7 +90,9 @@ class ZCDP(_Currency):
 
     Attributes:
         rho: positive and finite.
-        neighbours, known, published: the relation, as of `OneRecord`; add-remove by default.
+        neighbours: neighbouring relation, add-remove by default.
+        known: public answers that neighbours have in common (`OneRecord`).
+        published: public answers beside what it is about (`OneRecord`).
     """
 
     rho: float
@@ -116,7 +118,9 @@ class GaussianDP(_Currency):
 
     Attributes:
         mu: positive and finite.
-        neighbours, known, published: the relation, as of `OneRecord`; add-remove by default.
+        neighbours: neighbouring relation, add-remove by default.
+        known: public answers that neighbours have in common (`OneRecord`).
+        published: public answers beside what it is about (`OneRecord`).
     """
 
     mu: float
@@ -143,7 +147,9 @@ class RenyiDP(_Currency):
     Attributes:
         order: above 1 and finite.
         epsilon: positive and finite.
-        neighbours, known, published: the relation, as of `OneRecord`; add-remove by default.
+        neighbours: neighbouring relation, add-remove by default.
+        known: public answers that neighbours have in common (`OneRecord`).
+        published: public answers beside what it is about (`OneRecord`).
     """
 
     order: float
