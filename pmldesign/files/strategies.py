@@ -43,7 +43,7 @@ from pmldesign.privacy.guarantees import Guarantee, from_json
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
-from pmldesign.verify.reading import KEY, digest_of
+from pmldesign.verify.report import KEY, digest_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 

@@ -94,7 +94,7 @@ def _read(workload: Any) -> Workload:
 
 def _named_queries(path: str | Path, key: str, parse: Callable[[str], Workload]) -> Workload | None:
     """The workload whose name a file has under a key, if it is the name of one."""
-    from pmldesign.verify.reading import is_state, read_archive
+    from pmldesign.verify.verification import is_state, read_archive
 
     if Path(path).suffix.lower() in (".json", ".csv", ".parquet") or is_state(Path(path)):
         return None

@@ -28,7 +28,7 @@ from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.whole.integers import Image
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING, Lattice
-from pmldesign.verify.reading import KEY, OBJECT, digest_of_object
+from pmldesign.verify.report import KEY, OBJECT, digest_of_object
 from pmldesign.workloads import Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Array

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from pmldesign.verify.arithmetic.intervals import below, free_mass, total
+from pmldesign.verify.balls import below, free_mass, total
 from pmldesign.verify.report import Checks, Header
 
 OF_BALL = arb(1) / 20

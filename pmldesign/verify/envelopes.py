@@ -15,9 +15,8 @@ from typing import Any
 
 from flint import arb
 
-from pmldesign.verify.arithmetic.intervals import above, below, largest, total
-from pmldesign.verify.reading import KEY, OBJECT, digest_of_object
-from pmldesign.verify.report import Checks, Header
+from pmldesign.verify.balls import above, below, largest, total
+from pmldesign.verify.report import KEY, OBJECT, Checks, Header, digest_of_object
 
 NAME = "ball arithmetic of 192 bits: bounds are theorems about the channel"
 CLAIMS = {

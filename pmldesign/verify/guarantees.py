@@ -1,7 +1,16 @@
-r"""Guarantees as files have them: the numbers of each kind, and the sentence that they make.
+r"""Guarantees as files have them: the numbers of each kind, their sentence, and what noise loses.
 
 The words are those of the definitions, with {about}: how neighbours differ, or under PML what is
 assumed about records. A sentence is written again from the numbers and compared as a whole.
+
+The loss of noise at the ratio t of sensitivity and scale, in ball arithmetic (`losses` for PML):
+
+    epsilon-DP, Laplace, cube       Delta_1 / b, Delta_inf / b
+    zCDP, Gaussian DP, Renyi of     t^2/2, t, a t^2/2 for Gaussian noise, t as next; of Laplace
+    order a                         noise, t = Delta_1 / b:  t + e^-t - 1, -2 Phi^-1(e^(-t/2)/2),
+                                    log((a e^((a-1)t) + (a-1) e^(-at))/(2a-1))/(a-1)
+    (epsilon, delta)-DP, Gaussian   HS_eps(t) = Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t),
+                                    t = Delta_2 / sigma
 """
 
 from __future__ import annotations
@@ -11,8 +20,12 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import scipy
+from flint import arb
+
+from pmldesign.verify.balls import normal
 from pmldesign.verify.distributions import check_sample
-from pmldesign.verify.report import Checks, as_number
+from pmldesign.verify.report import Checks, Header, as_number
 
 RELATIONS = {
     "add-remove": "one record is added or removed",
@@ -107,6 +120,8 @@ RANGES = {
 """Of the numbers, without the ends."""
 BESIDE = {"kind", "failure", "neighbours", "known", "published", "sample"}
 """Keys of a guarantee that are none of its numbers."""
+CLOSE, HALVINGS = 1e-13, 40
+"""Width of the interval of what is inverted in double precision, and how often it is halved."""
 
 Numbers = Mapping[str, Any]
 
@@ -221,3 +236,43 @@ def _of_priors(numbers: Numbers, cells: int) -> str:
 def _digits(value: float) -> str:
     """The fewest digits that read back as the same float64."""
     return repr(float(value)).removesuffix(".0")
+
+
+def gaussian_profile(ratio: Any, epsilon: Any) -> Any:
+    """HS_epsilon(t), the smallest delta of Gaussians t standard deviations apart, growing in t."""
+    if not bool(ratio > 0):  # columns that rounding alone may tell apart
+        most = ratio.upper()
+        return arb(0).union(gaussian_profile(most, epsilon)) if bool(most > 0) else arb(0)
+    shift = epsilon / ratio
+    return normal(ratio / 2 - shift) - epsilon.exp() * normal(-ratio / 2 - shift)
+
+
+def dp_loss(numbers: Header, noise: str, ratio: Any) -> tuple[Any, float] | None:
+    """The loss at sensitivity / scale, at most, and what it may be; None for PML."""
+    kind, laplace = numbers["kind"], noise == "laplace"
+    if noise == "cube" or (kind == "dp" and laplace):
+        return (ratio, numbers["epsilon"]) if kind == "dp" else None
+    if kind == "dp":
+        return gaussian_profile(ratio.upper(), arb(numbers["epsilon"])), numbers["delta"]
+    if kind == "zcdp":
+        return ratio + (-ratio).expm1() if laplace else ratio**2 / 2, numbers["rho"]
+    if kind == "gaussian-dp":
+        return _laplace_mu(ratio) if laplace else ratio, numbers["mu"]
+    if kind == "renyi":
+        a = arb(numbers["order"])
+        moment = (a * ((a - 1) * ratio).exp() + (a - 1) * (-a * ratio).exp()) / (2 * a - 1)
+        return moment.log() / (a - 1) if laplace else a * ratio**2 / 2, numbers["epsilon"]
+    return None
+
+
+def _laplace_mu(ratio: Any) -> Any:
+    """The mu of Laplace noise between two that the normal law tells apart."""
+    tail = (-ratio / 2).exp() / 2
+    guess = arb(float(-2 * scipy.special.ndtri_exp(math.log(0.5) - float(ratio) / 2)))
+    low, high = guess * (1 - arb(CLOSE)) - CLOSE, guess * (1 + arb(CLOSE)) + CLOSE
+    if not (bool(normal(-low / 2) >= tail) and bool(normal(-high / 2) <= tail)):
+        raise ValueError("mu of Laplace noise is not computed")
+    for _ in range(HALVINGS):
+        middle = ((low + high) / 2).mid()
+        low, high = (low, middle) if bool(normal(-middle / 2) <= tail) else (middle, high)
+    return low.union(high)

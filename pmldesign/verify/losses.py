@@ -1,26 +1,23 @@
-r"""What noise of a given scale loses, in ball arithmetic, from the definitions.
+r"""What noise of a given scale loses under PML, in ball arithmetic, from the definitions.
 
-    epsilon-DP, Laplace, cube       Delta_1 / b, Delta_inf / b
-    zCDP, Gaussian DP, Renyi of     t^2/2, t, a t^2/2 for Gaussian noise, t as next; of Laplace
-    order a                         noise, t = Delta_1 / b:  t + e^-t - 1, -2 Phi^-1(e^(-t/2)/2),
-                                    log((a e^((a-1)t) + (a-1) e^(-at))/(2a-1))/(a-1)
-    (epsilon, delta)-DP, Gaussian   HS_eps(t) = Phi(t/2 - eps/t) - e^eps Phi(-t/2 - eps/t),
-                                    t = Delta_2 / sigma
-    PML, Laplace                    max_r -log( sum_j alpha_j e^(-D_jr/b) + f e^(-max_j D_jr/b) ),
-                                    f = 1 - sum alpha
-    PML with slack, Gaussian        max_r bound_r(eps), with
-                                    e^eps' = e^eps (1 - a_r)/(1 - e^eps a_r), h_j = HS_eps'(t_jr),
-                                    bound_r(eps) = (1 - e^eps a_r)/(1 - a_r)
-                                                   * (sum_j a_j h_j + f max_j h_j)
-    PML with envelope, Gaussian     min over c in [1, e^eps) of sum_r bound_r(log c)/(e^eps - c);
-                                    every c gives a bound
+    Laplace               max_r -log( sum_j alpha_j e^(-D_jr/b) + f e^(-max_j D_jr/b) ),
+                          f = 1 - sum alpha
+    slack, Gaussian       max_r bound_r(eps), with
+                          e^eps' = e^eps (1 - a_r)/(1 - e^eps a_r), h_j = HS_eps'(t_jr),
+                          bound_r(eps) = (1 - e^eps a_r)/(1 - a_r) * (sum_j a_j h_j + f max_j h_j)
+    envelope, Gaussian    min over c in [1, e^eps) of sum_r bound_r(log c)/(e^eps - c);
+                          every c gives a bound
 
 Of a public sample both sums are over the worst distribution of its set (`distributions`). Cells
-with equal columns are one cell, whose alpha is their sum. Of columns on a line, as those of
-a single query, b_r is the smaller one of that and, exactly, the integral of the positive part of
-(1 - e^eps p_r) P_r - e^eps sum_j p_j P_j between its two roots. Of three different columns b_r is
-the smaller one of that and the integral of the positive part of (1 - e^eps p_r) P_r -
-e^eps sum_j p_j P_j, the free mass on one of the other two cells, by quadrature.
+with equal columns are one cell, whose alpha is their sum. Of few columns on a line, as those of a
+single query, and of three different ones b_r is the smaller one of that and the largest integral of
+the positive part of
+
+    (1 - e^eps p_r) P_r - e^eps sum_j p_j P_j,
+
+p_r = alpha_r and the free mass on one of the other cells. On a line that part lies between the two
+roots of a convex function, and the integral is in ball arithmetic; of three columns it is taken by
+quadrature over their plane.
 """
 
 from __future__ import annotations
@@ -33,53 +30,15 @@ import numpy as np
 import scipy
 from flint import arb
 
-from pmldesign.verify.arithmetic.intervals import largest, normal, total
+from pmldesign.verify.balls import free_mass, largest, normal, total
 from pmldesign.verify.distributions import Rows
-from pmldesign.verify.few_columns import places_on_a_line, slack_of_three, slack_on_a_line
+from pmldesign.verify.guarantees import gaussian_profile
 from pmldesign.verify.report import Header
 
-CLOSE, HALVINGS = 1e-13, 40
-"""Width of the interval of what is inverted in double precision, and how often it is halved."""
-
-
-def gaussian_profile(ratio: Any, epsilon: Any) -> Any:
-    """HS_epsilon(t), the smallest delta of Gaussians t standard deviations apart, growing in t."""
-    if not bool(ratio > 0):  # columns that rounding alone may tell apart
-        most = ratio.upper()
-        return arb(0).union(gaussian_profile(most, epsilon)) if bool(most > 0) else arb(0)
-    shift = epsilon / ratio
-    return normal(ratio / 2 - shift) - epsilon.exp() * normal(-ratio / 2 - shift)
-
-
-def dp_loss(numbers: Header, noise: str, ratio: Any) -> tuple[Any, float] | None:
-    """The loss at sensitivity / scale, at most, and what it may be; None for PML."""
-    kind, laplace = numbers["kind"], noise == "laplace"
-    if noise == "cube" or (kind == "dp" and laplace):
-        return (ratio, numbers["epsilon"]) if kind == "dp" else None
-    if kind == "dp":
-        return gaussian_profile(ratio.upper(), arb(numbers["epsilon"])), numbers["delta"]
-    if kind == "zcdp":
-        return ratio + (-ratio).expm1() if laplace else ratio**2 / 2, numbers["rho"]
-    if kind == "gaussian-dp":
-        return _laplace_mu(ratio) if laplace else ratio, numbers["mu"]
-    if kind == "renyi":
-        a = arb(numbers["order"])
-        moment = (a * ((a - 1) * ratio).exp() + (a - 1) * (-a * ratio).exp()) / (2 * a - 1)
-        return moment.log() / (a - 1) if laplace else a * ratio**2 / 2, numbers["epsilon"]
-    return None
-
-
-def _laplace_mu(ratio: Any) -> Any:
-    """The mu of Laplace noise between two that the normal law tells apart."""
-    tail = (-ratio / 2).exp() / 2
-    guess = arb(float(-2 * scipy.special.ndtri_exp(math.log(0.5) - float(ratio) / 2)))
-    low, high = guess * (1 - arb(CLOSE)) - CLOSE, guess * (1 + arb(CLOSE)) + CLOSE
-    if not (bool(normal(-low / 2) >= tail) and bool(normal(-high / 2) <= tail)):
-        raise ValueError("mu of Laplace noise is not computed")
-    for _ in range(HALVINGS):
-        middle = ((low + high) / 2).mid()
-        low, high = (low, middle) if bool(normal(-middle / 2) <= tail) else (middle, high)
-    return low.union(high)
+MOST_COLUMNS, STRAIGHT = 24, 1e-11
+"""On a line, for which the slack is computed exactly, and what distances may be off by."""
+FAR = 40.0
+"""Standard deviations: beyond there is less than 1e-300."""
 
 
 def pml_loss(numbers: Header, noise: str, rows: Rows, scale: Any) -> tuple[Any, float]:
@@ -170,3 +129,93 @@ def _bounds_in_floats(ratios: Any, own: Any, masses: Any, epsilon: float) -> Any
     mean = np.einsum("ij,ij->i", profile, held)
     free = np.maximum(1 - held.sum(axis=1), 0.0)
     return (k / (1 - a))[:, 0] * (mean + free * profile.max(axis=1))
+
+
+def places_on_a_line(ratios: Sequence[Sequence[Any]]) -> list[float] | None:
+    """Where columns lie, if they lie on a line and are few."""
+    if not 3 <= len(ratios) == len(ratios[0]) <= MOST_COLUMNS:
+        return None
+    t = np.array([[float(value) for value in row] for row in ratios])
+    places = t[int(np.argmax(t[0]))]
+    off = np.abs(np.abs(places[:, None] - places) - t).max()
+    return places.tolist() if off <= STRAIGHT * t.max() else None
+
+
+def slack_on_a_line(places: Sequence[float], alpha: Sequence[Any], epsilon: Any) -> list[Any]:
+    """The slack about each cell: integrals of the positive part of (1 - e^eps p_r) P_r - ..."""
+    growth, free, result = epsilon.exp(), free_mass(alpha), []
+    for r, own in enumerate(alpha):
+        others = [j for j in range(len(places)) if j != r]
+        y, kept, values = [places[j] - places[r] for j in others], 1 - growth * own, [arb(0)]
+        for i in others if bool(kept > 0) else ():
+            masses = [growth * (alpha[j] + (free if i == j else 0)) for j in others]
+            values.append(_line(y, masses, kept))
+        result.append(largest(values))
+    return result
+
+
+def _line(y: Sequence[float], masses: Sequence[Any], kept: Any) -> Any:
+    """That integral: between the two roots of a convex function, where the integrand is 0."""
+    slopes = np.array(y)
+    weights = np.array([max(float(mass / kept), 1e-300) for mass in masses])
+
+    def height(s: float) -> float:
+        return float(scipy.special.logsumexp(slopes * s - slopes**2 / 2, b=weights))
+
+    lowest = scipy.optimize.minimize_scalar(
+        height, bounds=(-FAR, FAR), method="bounded", options={"xatol": 1e-9}
+    )
+    if lowest.fun >= 0:
+        return arb(0)
+    middle = float(lowest.x)
+    low, high = -FAR, FAR
+    if height(low) > 0:
+        low = float(scipy.optimize.brentq(height, low, middle, xtol=1e-14))
+    if height(high) > 0:
+        high = float(scipy.optimize.brentq(height, middle, high, xtol=1e-14))
+    taken = total(
+        mass * (normal(arb(high) - place) - normal(arb(low) - place))
+        for mass, place in zip(masses, map(arb, y), strict=True)
+    )
+    return (kept * (normal(arb(high)) - normal(arb(low))) - taken).max(arb(0))
+
+
+def slack_of_three(ratios: Sequence[Sequence[Any]], alpha: Sequence[Any], epsilon: float) -> Any:
+    """The slack of three different columns about each cell, by quadrature in double precision.
+
+    In the plane of the columns, r at the origin, the integral of the positive part of
+    (1 - e^eps p_r) P_r - e^eps sum_j p_j P_j, the free mass on one of the two others.
+    """
+    t = np.array([[float(value) for value in row] for row in ratios])
+    least, growth = np.array([float(a) for a in alpha]), math.exp(epsilon)
+    free, result = max(0.0, 1 - float(least.sum())), []
+    for r in range(3):
+        i, j = (cell for cell in range(3) if cell != r)
+        kept, values = 1 - growth * least[r], [0.0]
+        for extra in ((free, 0.0), (0.0, free)) if kept > 0 else ():
+            p, q = growth * (least[i] + extra[0]), growth * (least[j] + extra[1])
+            values.append(_plane(t[r, j], t[r, i], t[i, j], (q, p, kept)))
+        result.append(max(values))
+    return np.array(result)
+
+
+def _plane(d: float, far: float, between: float, masses: tuple[float, float, float]) -> float:
+    """That integral for columns at (d, 0) and (x, y)."""
+    near, other, kept = masses
+    x = (d**2 + far**2 - between**2) / (2 * d)
+    y = max(math.sqrt(max(far**2 - x**2, 0.0)), 1e-9)
+
+    def line(s: float) -> float:
+        rest = kept - near * math.exp(d * s - d * d / 2)
+        if rest <= 0:
+            return 0.0
+        third = other * math.exp(x * s - x * x / 2)
+        end = (math.log(rest / third) + y * y / 2) / y
+        inside = rest * float(scipy.special.ndtr(end)) - third * float(scipy.special.ndtr(end - y))
+        return math.exp(-s * s / 2) / math.sqrt(2 * math.pi) * max(inside, 0.0)
+
+    edge = min((math.log(kept / near) + d * d / 2) / d, 12.0 + d)
+    low = -12.0 - abs(x)
+    return float(
+        scipy.integrate.quad(line, low, max(edge, low), limit=400, epsabs=0.0, epsrel=1e-7)[0]
+    )

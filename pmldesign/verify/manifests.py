@@ -28,13 +28,12 @@ from typing import Any
 from flint import arb
 
 from pmldesign.errors import UNBIASED, is_biased
-from pmldesign.verify.arithmetic.intervals import above, largest
+from pmldesign.verify.balls import above, largest
 from pmldesign.verify.distributions import Rows, alpha_of, rows_of
 from pmldesign.verify.forms.persons import Persons, without_sentence
-from pmldesign.verify.guarantees import KINDS, check_guarantee
-from pmldesign.verify.losses import dp_loss, gaussian_profile, pml_loss
-from pmldesign.verify.reading import KEY, OBJECT, digest_of_object
-from pmldesign.verify.report import Checks, Header, as_number
+from pmldesign.verify.guarantees import KINDS, check_guarantee, dp_loss, gaussian_profile
+from pmldesign.verify.losses import pml_loss
+from pmldesign.verify.report import KEY, OBJECT, Checks, Header, as_number, digest_of_object
 
 NAME = "ball arithmetic of 192 bits"
 MANIFEST = ".manifest.json"

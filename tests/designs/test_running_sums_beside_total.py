@@ -86,7 +86,7 @@ def test_weighted_queries_beside_the_total():
 @pytest.mark.parametrize("cells", [10, 2048])
 def test_files_hold(tmp_path, monkeypatch, best, noisy, cells):
     """By all pairs of steps, and by the longest column."""
-    monkeypatch.setattr("pmldesign.verify.streams.beside_total.MOST_CELLS", cells)
+    monkeypatch.setattr("pmldesign.verify.streams.running_sums.MOST_CELLS", cells)
     path = tmp_path / "sums.npz"
     pml.write_strategy(path, best, mechanism=noisy)
     result = pml.verify_file(path)

@@ -10,7 +10,7 @@ from pmldesign.designs import DesignOptions, solve_joined
 from pmldesign.files.verification import _form
 from pmldesign.strategies import TableMatricesStrategy
 from pmldesign.verify import KEY, Checks, digest_of, read_archive
-from pmldesign.verify.tables import joint
+from pmldesign.verify.forms import joint_tables
 
 TEXT = "marginals:prefix8,6,5,prefix10,ways=1+at-most:8,6,5,10,ways=2"  # 2400 cells
 
@@ -105,14 +105,22 @@ def test_numbers_are_those_of_the_matrix(tmp_path, monkeypatch, neighbours, p):
         factor = np.sqrt(2 / (1 - np.prod([part @ part for part in w])))
     norm = np.linalg.norm(arrays["dual_u"], np.inf if p == 2 else 2)
     exact = factor * np.linalg.norm(B, "nuc") / np.sqrt(norm)
-    assert float(joint.lower_bound(header, arrays, queries)) == pytest.approx(exact, rel=1e-5)
-    monkeypatch.setattr(joint, "MOST_ROWS", 0)
-    assert 0.8 * exact < float(joint.lower_bound(header, arrays, queries)) <= exact * (1 + 1e-12)
+    assert float(joint_tables.lower_bound(header, arrays, queries)) == pytest.approx(
+        exact, rel=1e-5
+    )
+    monkeypatch.setattr(joint_tables, "MOST_ROWS", 0)
+    assert (
+        0.8 * exact
+        < float(joint_tables.lower_bound(header, arrays, queries))
+        <= exact * (1 + 1e-12)
+    )
     variances = ((C @ np.linalg.pinv(R)) ** 2).sum(axis=1)
     apart = R[:, :, None] - R[:, None, :] if neighbours == "replace" else R[:, :, None]
     checks = []
-    monkeypatch.setattr(joint, "check_computed", lambda _, computed, __: checks.append(computed))
-    joint.check_joint(header, arrays, queries, Checks())
+    monkeypatch.setattr(
+        joint_tables, "check_computed", lambda _, computed, __: checks.append(computed)
+    )
+    joint_tables.check_joint(header, arrays, queries, Checks())
     (computed,) = checks
     spread = (variances ** (p / 2)).sum() ** (1 / p)
     assert float(computed.spread(p)) == pytest.approx(spread, rel=1e-6)

@@ -18,13 +18,14 @@ from pmldesign.verify import (
     KEY,
     Checks,
     Verdict,
+    balls,
     digest_of,
     gaussian_profile,
     laplace_moment,
     power_norm,
     read_archive,
+    rounding,
 )
-from pmldesign.verify.arithmetic import balls, rounding
 
 GUARANTEES = {
     "add-remove": (pml.PureDP(0.7), pml.ApproxDP(1, 1e-6)),

@@ -216,5 +216,5 @@ def test_bounds_that_keep_all_that_some_ways_ask_about(tmp_path, monkeypatch, p)
     header = {"lower": design.certificate.upper, "p": p, "neighbours": "add-remove"}
     proved = lower_bound(header, arrays, _form(pml.workload(text)))
     assert proved < design.certificate.upper
-    monkeypatch.setattr("pmldesign.verify.tables.blocks.WAYS", ())
+    monkeypatch.setattr("pmldesign.verify.forms.table_bounds.WAYS", ())
     assert lower_bound(header, arrays, _form(pml.workload(text))) < proved

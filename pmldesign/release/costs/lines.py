@@ -16,7 +16,7 @@ from pmldesign.errors import FileError
 from pmldesign.release.costs.budget import Cost
 from pmldesign.release.costs.plan import Plan
 from pmldesign.release.costs.stores import Store
-from pmldesign.verify.reading import once
+from pmldesign.verify.verification import once
 
 FORMAT = 2
 LIMITS = ("epsilon", "delta", "pure")

@@ -40,7 +40,7 @@ from pmldesign.release.people.schema import Schema, as_schema
 from pmldesign.release.public_counts import PublicCounts, groups_of
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import as_participation
-from pmldesign.verify.reading import KEY, digest_of
+from pmldesign.verify.report import KEY, digest_of
 from pmldesign.workloads import Workload, parse_workload
 from pmldesign.workloads.public import RECORDS, Public
 

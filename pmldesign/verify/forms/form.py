@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pmldesign.verify.arithmetic import rounding
+from pmldesign.verify import rounding
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
 

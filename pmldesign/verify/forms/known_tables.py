@@ -22,8 +22,8 @@ import numpy as np
 import scipy
 from flint import arb
 
-from pmldesign.verify.arithmetic import rounding
-from pmldesign.verify.arithmetic.intervals import dual_norm, root
+from pmldesign.verify import rounding
+from pmldesign.verify.balls import dual_norm, root
 
 EVEN, LOWERED = 2.0**-23, (2.0**-34, 2.0**-26, 2.0**-20, 2.0**-15, 2.0**-10)
 

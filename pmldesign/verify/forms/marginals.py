@@ -32,7 +32,7 @@ import numpy as np
 import scipy
 from flint import arb
 
-from pmldesign.verify.arithmetic.intervals import largest, root, total
+from pmldesign.verify.balls import largest, root, total
 from pmldesign.verify.forms.structured import Computed, check_computed, profile
 from pmldesign.verify.forms.written import members_of
 from pmldesign.verify.queries import Queries

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from pmldesign.verify.arithmetic import balls, rounding
+from pmldesign.verify import balls, rounding
 from pmldesign.verify.forms import written
 from pmldesign.verify.forms.form import (
     COUNTS,
@@ -25,24 +25,28 @@ from pmldesign.verify.forms.form import (
     Method,
     kinds,
 )
-from pmldesign.verify.forms.large import check_blocks, check_identity
+from pmldesign.verify.forms.joint_tables import WEAKER_WEIGHTS, check_joint
+from pmldesign.verify.forms.joint_tables import lower_bound as joint_bound
 from pmldesign.verify.forms.marginals import check_marginals
 from pmldesign.verify.forms.marginals import lower_bound as marginals_bound
 from pmldesign.verify.forms.products import check_beside_table, check_product
-from pmldesign.verify.forms.unions import check_product_basis
+from pmldesign.verify.forms.region_tables import WEAKER_PAIRS, check_region_tables, check_regions
+from pmldesign.verify.forms.region_tables import lower_bound as region_tables_bound
+from pmldesign.verify.forms.table_bounds import lower_bound as tables_bound
+from pmldesign.verify.forms.tables import WEAKER_BLOCKS, check_tables
+from pmldesign.verify.forms.trees import root_of
+from pmldesign.verify.forms.unions import check_blocks, check_identity, check_product_basis
 from pmldesign.verify.report import Arrays, Header
-from pmldesign.verify.streams.beside_total import check_beside_total, is_plain
-from pmldesign.verify.streams.beside_total import lower_bound as bound_beside_total
-from pmldesign.verify.streams.running_sums import check_intervals, check_stream, is_exact
+from pmldesign.verify.streams.epochs import check_several
+from pmldesign.verify.streams.running_sums import (
+    check_beside_total,
+    check_intervals,
+    check_stream,
+    is_exact,
+    is_plain,
+    lower_bound_beside_total,
+)
 from pmldesign.verify.streams.running_sums import lower_bound as stream_bound
-from pmldesign.verify.streams.several import check_several
-from pmldesign.verify.tables.blocks import lower_bound as tables_bound
-from pmldesign.verify.tables.claims import WEAKER_BLOCKS, check_tables
-from pmldesign.verify.tables.joint import WEAKER_WEIGHTS, check_joint
-from pmldesign.verify.tables.joint import lower_bound as joint_bound
-from pmldesign.verify.trees.known import root_of
-from pmldesign.verify.trees.tables import WEAKER_PAIRS, check_region_tables, check_regions
-from pmldesign.verify.trees.tables import lower_bound as region_tables_bound
 
 TABLES = {"sizes": SIZES, "tables": SETS, "weights": POSITIVE}
 NODES = {"poles": POSITIVE, "weights_of_poles": POSITIVE}
@@ -87,7 +91,7 @@ def _of_epochs(arrays: Arrays) -> int:
 def _stream_bound(claims: Claims) -> Any:
     arrays, p = claims.arrays, float(claims.header["p"])
     if claims.header["neighbours"] == "replace" and "w" in arrays:
-        return bound_beside_total(arrays, p)
+        return lower_bound_beside_total(arrays, p)
     if arrays["dual_w"].ndim > 1 or claims.header["neighbours"] != "add-remove":
         return None
     return stream_bound(arrays, p)

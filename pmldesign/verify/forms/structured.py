@@ -10,11 +10,17 @@ variables with weights c_j = prod_{k != j} l_j^2 / (l_j^2 - l_k^2), so
 
     E |(L z)_i|^p = Gamma(p + 1) sum_j c_j l_j^p.
 
+Scales that are equal, or nearly so, are moved apart by a relative 2^-APART, which moves the moment
+by at most p 2^-APART. The weights are large and of both signs: precision grows with their number.
+Discrete Laplace on whole measurements: R is u times whole numbers, and measurement j is off by
+u eta_j, P(eta = k) proportional to q^|k|, q = e^(-u/scale). With the polylogarithm Li,
+
+    E |eta|^p = 2 (1 - q)/(1 + q) sum_k k^p q^k = 2 (1 - q)/(1 + q) Li_{-p}(q),
+
+and moments of even order of sums follow, one term after the other.
 Cube: z = G u, G of Gamma(r + 1) and u uniform on [-1, 1]^r, so (r + p)!/r! E (l^T u)^p at even p,
 the moments of sums of uniform numbers one term after the other.
 
-Scales that are equal, or nearly so, are moved apart by a relative 2^-APART, which moves the moment
-by at most p 2^-APART. The weights are large and of both signs: precision grows with their number.
 p = inf is the largest standard deviation; p = 2 the sum of variances.
 """
 
@@ -28,10 +34,10 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx
 
-from pmldesign.verify.arithmetic.discrete import discrete_deviation, discrete_error
-from pmldesign.verify.arithmetic.intervals import above, below, total
+from pmldesign.verify.balls import above, below, total
 from pmldesign.verify.distributions import Rows
-from pmldesign.verify.losses import dp_loss, pml_loss
+from pmldesign.verify.guarantees import dp_loss
+from pmldesign.verify.losses import pml_loss
 from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, Header, as_number
 
 SLACK = 1e-9
@@ -47,6 +53,12 @@ UNKNOWN = "the queries are not known; give --workload or --weights"
 
 RowsOf = Callable[[Mapping[str, Any]], Rows]
 """From the numbers of a guarantee."""
+WHOLE = 1e-12
+"""Relative error within which an entry of R counts as a multiple of the unit."""
+LARGEST = 2**20
+"""Entry of R in units up to which it is looked for."""
+MOST_PRODUCTS = 2**20
+"""Of two moments, in an error: some seconds."""
 
 
 def profile(distances: Sequence[Any], counts: Sequence[int], copies: int) -> RowsOf:
@@ -247,21 +259,10 @@ def cube_error(rows: Any, scale: Any, p: float) -> Any | None:
     if rows is None or p % 2:
         return None
     r, order = rows.shape[1], int(p)
-    moments = [uniform_moment([x for x in row if x != 0], order) for row in rows.tolist()]
+    even = [1 / arb(2 * k + 1) for k in range(order // 2 + 1)]
+    moments = [_of_sum([arb(x) for x in row if x != 0], even) for row in rows.tolist()]
     radial = arb(r + order + 1).gamma() / arb(r + 1).gamma()
     return scale * (radial * total(moments)) ** (1 / arb(p))
-
-
-def uniform_moment(weights: Sequence[float], order: int) -> Any:
-    """E (sum_j l_j u_j)^order, the u_j uniform on [-1, 1], one term after the other."""
-    moments = [arb(1)] + [arb(0)] * order
-    for weight in weights:
-        powers = [arb(weight) ** k / (k + 1) if k % 2 == 0 else arb(0) for k in range(order + 1)]
-        moments = [
-            total(math.comb(n, k) * moments[n - k] * powers[k] for k in range(0, n + 1, 2))
-            for n in range(order + 1)
-        ]
-    return moments[order]
 
 
 def laplace_error(rows: Any, scale: Any, p: float) -> Any | None:
@@ -293,3 +294,54 @@ def laplace_moment(scales: Sequence[float], p: float) -> Any:
         return result * (1 + slack)
     finally:
         ctx.prec = bits
+
+
+def own_unit(R: Any) -> float | None:
+    """u, the smallest entry, of which all others are multiples; None where they are not."""
+    sizes = np.abs(R)
+    if not sizes.any():
+        return None
+    unit = float(sizes[sizes > 0].min())
+    off = np.abs(sizes - np.rint(sizes / unit) * unit)
+    return None if sizes.max() > LARGEST * unit or (off > WHOLE * sizes).any() else unit
+
+
+def discrete_deviation(unit: float, scale: Any) -> Any:
+    """Standard deviation of the noise on a measurement."""
+    q = (-arb(unit) / scale).exp()
+    return arb(unit) * (2 * q).sqrt() / (1 - q)
+
+
+def discrete_error(rows: Any, unit: float, scale: Any, p: float) -> Any | None:
+    """(sum_i E |e_i|^p)^(1/p) from L, 2 < p < inf.
+
+    Returns:
+        None without L, or for sums of several measurements at p that is not even, or too large.
+    """
+    if rows is None:
+        return None
+    terms = [[arb(x) for x in row if x != 0] for row in np.abs(rows[rows.any(axis=1)]).tolist()]
+    products = sum(len(row) for row in terms if len(row) > 1) * (p / 2) ** 2
+    if products and (p % 2 or products > MOST_PRODUCTS):
+        return None
+    q = (-arb(unit) / scale).exp()
+
+    def single(order: float) -> Any:
+        return arb(1) if order == 0 else 2 * (1 - q) / (1 + q) * q.polylog(arb(-order))
+
+    even = [single(k) for k in range(0, int(p) + 1, 2)] if products else []
+    one = single(p)
+    moments = [row[0] ** arb(p) * one if len(row) == 1 else _of_sum(row, even) for row in terms]
+    return arb(unit) * total(moments) ** (1 / arb(p))
+
+
+def _of_sum(row: list[Any], even: list[Any]) -> Any:
+    """The last of the even moments of sum_j l_j eta_j, eta_j alike and symmetric."""
+    moments = [arb(1)] + [arb(0)] * (len(even) - 1)
+    for weight in row:
+        powers = [weight ** (2 * k) * moment for k, moment in enumerate(even)]
+        moments = [
+            total(math.comb(2 * n, 2 * k) * moments[n - k] * powers[k] for k in range(n + 1))
+            for n in range(len(even))
+        ]
+    return moments[-1]

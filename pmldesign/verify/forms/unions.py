@@ -1,11 +1,11 @@
-r"""Strategies in a product basis, and lower bounds of unions of products, beyond dense sizes.
+r"""Strategies for unions of products, beyond dense sizes: product bases, blocks, an identity.
 
 R = diag(v)^(1/2) (x)_i R_i has X = R^T R and, P_i = R_i^+, X^-1 = (x) P_i diag(v)^-1 (x) P_i^T; of
 fewer rows than cells, that is the covariance of estimates which answer A wherever A P R = A.
 That is all that is needed of the matrix: entries are sums over a cube of numbers, an axis for each
 attribute, along which matrices are applied one after the other.
 
-    squared lengths      X_xx, and squared distances X_xx + X_yy - 2 X_xy: in `far_columns`
+    squared lengths      X_xx, and squared distances X_xx + X_yy - 2 X_xy: in `products`
     variances            q = a X^-1 a^T;  under replace, where the total is known,
                          q - (a X^-1 1)^2 / (1^T X^-1 1)
 
@@ -21,6 +21,15 @@ k_a the eigenvalues of M and s_a the coordinates of w^(1/2), C of M without that
 
     f - tr C^(1/2) = 1/pi integral of h(t) t^(-1/2) dt,
     h(t) = sum_a s_a^2 k_a/(k_a + t)^2 / sum_a s_a^2/(k_a + t).
+
+Blocks, R = sum_b R_b (x)_j v_{j,b_j}^T over columns of orthonormal bases V_j:
+
+    norm of a column (x, y)      sum_b norm(R_b e_x)^k prod_j |V_j[y_j, b_j]|^k, k = 1 or 2
+    variance of a query (x) a    sum_b |a_i R_b^+|^2 prod_j (a_j^T v_{j,b_j})^2, i the blocks' own
+                                 attribute; answered if what no block measures of it is 0
+
+Identity and rows, R = [diag(d); T]: with C = (1 + T D^-2 T^T)^-1 (Woodbury) the variance of a query
+a is |a D^-1|^2 - |a D^-2 T^T C^(1/2)|^2.
 """
 
 from __future__ import annotations
@@ -33,9 +42,15 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from pmldesign.verify.arithmetic.intervals import dual_norm, root
-from pmldesign.verify.forms.far_columns import along, distances, lengths
-from pmldesign.verify.forms.products import lower_of_factors, residual_of, split
+from pmldesign.verify.balls import dual_norm, root
+from pmldesign.verify.forms.products import (
+    along,
+    distances,
+    lengths,
+    lower_of_factors,
+    residual_of,
+    split,
+)
 from pmldesign.verify.forms.structured import Computed, check_computed, profile, rounded, spread_of
 from pmldesign.verify.forms.written import pseudo_inverse
 from pmldesign.verify.queries import Queries
@@ -55,6 +70,8 @@ STEP, TAIL = 0.5, 60.0
 """Of the integral over log t, off by e^(-4 pi^2), and how far it goes below and above the k_a."""
 WEAKER_PAIRS = 1e-4
 """A lower bound for pairs of cells may be one that cut eigenvalues to fewer."""
+MISSED = 1e-9
+"""Part of a query that may lie outside of what is measured: rounding."""
 
 
 def check_product_basis(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
@@ -236,3 +253,59 @@ def _product_of_pairs(arrays: Arrays, factors: Sequence[Any], p: float) -> Any |
     mass = math.prod(float(((part / part.sum()) ** 2).sum()) for part in w)
     norm = math.prod(float(dual_norm(part.tolist(), p).upper()) for part in u)
     return rounded(max(kept, 0.0) / math.sqrt((1 - mass) / 2)) / root(arb(norm))
+
+
+def check_blocks(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
+    """All claims of a strategy of blocks, for a union of products; add-remove neighbours."""
+    free, numbers = int(arrays["free"]), arrays["combinations"]
+    bases = [arrays[f"basis_{j}"] for j in range(numbers.ndim)]
+    blocks = [arrays[f"block_{b}"] for b in range(int(numbers.max()) + 1)]
+    sizes = [len(basis) for basis in bases]
+    sizes.insert(free, blocks[0].shape[1])
+    off = max(float(np.abs(V.T @ V - np.eye(len(V))).max()) for V in bases)
+    checks.state("bases", off < MISSED, "are orthonormal")
+    if not checks.state("sizes", sizes == list(queries.sizes), "those of the workload"):
+        return
+    lengths = {}
+    for norm, k in (("l1", 1), ("l2", 2)):
+        sums = np.array([*[(np.abs(R) ** k).sum(axis=0) for R in blocks], 0 * blocks[0][0]])
+        cube = along(sums[numbers], [np.abs(V) ** k for V in bases])
+        lengths[norm] = rounded(float(cube.max()) ** (1 / k))
+    variances, missed = [], 0.0
+    inverses = [pseudo_inverse(R) for R in blocks]
+    for table in queries.tables:
+        factors = [table.factor(i, n) for i, n in enumerate(sizes)]
+        a = factors.pop(free)
+        shares = [(A @ V) ** 2 for A, V in zip(factors, bases, strict=True)]
+        images = [a @ inverse for inverse in inverses]
+        lengths_of = [(image**2).sum(axis=1) for image in images]
+        parts = np.array([*lengths_of, 0 * lengths_of[0]])
+        variances.append(table.weight**2 * along(parts[numbers], shares).ravel())
+        rest = [a - image @ R for image, R in zip(images, blocks, strict=True)]
+        outside = np.array([(part**2).sum(axis=1) for part in [*rest, a]])
+        whole = np.array([(a**2).sum(axis=1)] * (len(blocks) + 1))
+        part = along(outside[numbers], shares) / along(whole[numbers], shares)
+        missed = max(missed, float(np.sqrt(part.max())))
+    checks.state("L R = A", missed < MISSED, f"but for {missed:.1e} of its rows")
+    lower = lower_bound(header, arrays, queries) if "lower" in header else None
+    squares = np.concatenate(variances)
+    computed = Computed(spread_of((squares, 1)), squares.size, lengths.get, lower)
+    check_computed(header, computed, checks)
+
+
+def check_identity(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
+    """All claims of an identity with rows; add-remove neighbours."""
+    A, d, T = queries.matrix, arrays["diagonal"], arrays["rows"]
+    fits = d.shape == T.shape[1:] == A.shape[1:] and bool((d > 0).all())
+    if not checks.state("shapes", fits, "of the arrays, and a positive diagonal"):
+        return
+    scaled = T / d
+    values, vectors = np.linalg.eigh(np.eye(len(T)) + scaled @ scaled.T)
+    B = (scaled / d).T @ (vectors / np.sqrt(values))
+    squares = ((A / d) ** 2).sum(axis=1) - ((A @ B) ** 2).sum(axis=1)
+    both = np.vstack([d, T])
+    lengths = {
+        "l1": rounded(float(np.abs(both).sum(axis=0).max())),
+        "l2": rounded(float(np.linalg.norm(both, axis=0).max())),
+    }
+    check_computed(header, Computed(spread_of((squares, 1)), squares.size, lengths.get), checks)

@@ -31,7 +31,7 @@ import numpy as np
 from flint import arb
 
 from pmldesign.errors import FileError
-from pmldesign.verify.arithmetic.intervals import above, largest, root
+from pmldesign.verify.balls import above, largest, root
 from pmldesign.verify.report import AGREEMENT, Checks
 
 NAME = "ball arithmetic of 192 bits, standard deviations in double precision"

@@ -13,7 +13,7 @@ sum r^2/m_T over the T that hold S the variance of an answer of T is
 The l1 norm of a column is the sum of r on the path of its leaf, for all tables; two columns are
 apart by what is not above both, and by both rows of a table above both whose values differ: all but
 counts, at most. With dual weights that are u for the answers of T at a node and w/N at the cells of
-a leaf, f = sum d_S tr N_S^(1/2) for alpha = sum u a^2/m_T over the T that hold S (`sweeps`).
+a leaf, f = sum d_S tr N_S^(1/2) for alpha = sum u a^2/m_T over the T that hold S (`trees`).
 
 Of an ordered attribute i coordinates are measured (`ReadAttribute`), N and m_T go without it, and
 the table over T is seen by those S alone that have all of its ordered attributes. Queries A_i have
@@ -33,7 +33,6 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.verify.arithmetic.rounding import around, gamma
 from pmldesign.verify.forms.structured import (
     SLACK,
     Computed,
@@ -42,12 +41,12 @@ from pmldesign.verify.forms.structured import (
     rounded,
     spread_of,
 )
+from pmldesign.verify.forms.tables import ReadAttribute
+from pmldesign.verify.forms.trees import ReadTree, known_nodes, mass_of_pairs
 from pmldesign.verify.forms.written import members_of
 from pmldesign.verify.queries import Queries, RegionTables
 from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
-from pmldesign.verify.tables.measured import ReadAttribute
-from pmldesign.verify.trees.known import known_nodes, mass_of_pairs
-from pmldesign.verify.trees.sweeps import ReadTree
+from pmldesign.verify.rounding import around, gamma
 
 MOST_LEVELS = 2**12
 """Of a tree: a sweep takes about 20 microseconds for each, and there are a hundred and more."""

@@ -18,7 +18,7 @@ import scipy
 from flint import arb
 from numpy.typing import NDArray
 
-from pmldesign.verify.arithmetic.intervals import laplacian_root
+from pmldesign.verify.balls import laplacian_root
 
 Array = NDArray[np.float64]
 

@@ -1,1 +1,0 @@
-"""Numbers that are intervals: balls of many bits, and double precision with bounds."""

@@ -1,1 +1,0 @@
-"""Claims of strategies for tables: what they measure, and what dual weights prove of them."""

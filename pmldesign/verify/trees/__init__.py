@@ -1,1 +1,0 @@
-"""Counts of places that nest, by sweeps up and down a tree."""
