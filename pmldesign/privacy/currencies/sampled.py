@@ -145,11 +145,33 @@ def losses(ratio: float, rate: float, rounds: int, grid: float = GRID) -> Any:
         InvalidInputError: dp-accounting is not installed.
     """
     require_extra("amplification by sampling", "dp_accounting", "training")
-    from dp_accounting.pld import privacy_loss_distribution as distributions
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType
 
-    step = distributions.from_gaussian_mechanism(
-        standard_deviation=math.nextafter(1 / ratio, 0.0),
-        value_discretization_interval=grid,
-        sampling_prob=rate,
+    parts = [
+        _of_one_step(ratio, rate, way, grid) for way in (AdjacencyType.REMOVE, AdjacencyType.ADD)
+    ]
+    return PrivacyLossDistribution(*parts).self_compose(rounds)
+
+
+def _of_one_step(ratio: float, rate: float, way: Any, grid: float) -> Any:
+    """Of one step, where a record is removed or added: delta at each epsilon of the grid.
+
+    An event {x <= c} has the largest P - e^eps Q, c where log(P/Q) = eps; that library looks for
+    each c in turn, which takes ten times as long.
+    """
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
+
+    scale, sign = math.nextafter(1 / ratio, 0.0), 1 if way is AdjacencyType.REMOVE else -1
+    loss = GaussianPrivacyLoss(scale, sampling_prob=rate, adjacency_type=way)
+    ends = loss.connect_dots_bounds()
+    first, last = math.floor(ends.epsilon_lower / grid), math.ceil(ends.epsilon_upper / grid)
+    epsilons = np.arange(first, last + 1) * grid
+    with np.errstate(divide="ignore"):  # log 0: every event, or none
+        always = np.log1p(np.maximum(np.expm1(sign * epsilons) / rate, -1.0))  # drawn at every step
+    cuts = -sign * (0.5 + always * scale**2)
+    deltas = loss.mu_upper_cdf(cuts) - np.exp(epsilons + loss.mu_lower_log_cdf(cuts))
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
+        grid, first, last, np.clip(deltas, 0.0, 1.0)
     )
-    return step.self_compose(rounds)

@@ -27,7 +27,7 @@ from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.participation.banded import by_knots, window_knots
 from pmldesign_solvers.participation.patterns import class_grams, largest_pattern, largest_window
-from pmldesign_solvers.participation.scaled_toeplitz import Scaled, scaled
+from pmldesign_solvers.participation.scaled_toeplitz import Scaled, convolved, scaled
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.factor import Factor
 
@@ -292,8 +292,8 @@ def _largest(
         by_impulse[: n - column] += entries[column:]
     # log kappa = (log d - log N) / 2, N = sum_t rho_t^2 c_{t-j}^2
     squares, c = point.rows**2, point.impulse
-    sizes = scipy.signal.fftconvolve(squares[::-1], c**2)[:n][::-1]
+    sizes = convolved(squares[::-1], c**2)[:n][::-1]
     by_sizes = -0.5 * by_columns / sizes
-    by_rows += 2.0 * squares * scipy.signal.fftconvolve(by_sizes, c**2)[:n]
-    by_impulse += 2.0 * c * scipy.signal.fftconvolve(by_sizes[::-1], squares)[n - 1 :][:n]
+    by_rows += 2.0 * squares * convolved(by_sizes, c**2)[:n]
+    by_impulse += 2.0 * c * convolved(by_sizes[::-1], squares)[n - 1 :][:n]
     return float(np.log(top * value)), (by_rows, 0.5 * by_columns, by_impulse)

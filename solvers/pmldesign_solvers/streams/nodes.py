@@ -45,8 +45,8 @@ import scipy
 
 from pmldesign_solvers.operators.operator import EPS, Array
 
-GRID_POINTS = 2**18
-"""Points on which functions of x are bounded: the step adds at most 4e-9 to the bounds."""
+GRID_POINTS, GRID_STEP = 2**18, 2e-4
+"""Of log x, on which functions are bounded: the step adds at most 4e-9 to the bounds."""
 BEYOND = 25.0
 """How far in log x the grid of the reciprocal goes on beyond the outermost poles."""
 TERMS = 8
@@ -146,5 +146,6 @@ def zolotarev(smallest: float, largest: float, count: int) -> Nodes:
 def _grid(poles: Array, beyond: float) -> tuple[Array, float]:
     """Points x that are equally spaced in log x, and their spacing."""
     first, last = 2.0 * np.log(poles[0]) - beyond, 2.0 * np.log(poles[-1]) + beyond
-    y = np.linspace(first, last, GRID_POINTS)
-    return np.exp(y), (last - first) / (GRID_POINTS - 1) * (1.0 + 1e-6)
+    points = min(GRID_POINTS, 2 + int((last - first) / GRID_STEP))
+    y = np.linspace(first, last, points)
+    return np.exp(y), (last - first) / (points - 1) * (1.0 + 1e-6)
