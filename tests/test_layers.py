@@ -4,13 +4,12 @@ import ast
 import re
 from functools import cache
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
+from parsed import ROOT, sources, tree_of
 
 from pmldesign.cli import COMMANDS
 
-ROOT = Path(__file__).parent.parent
 LATE = {"cvxpy", "distributed", "duckdb", "joblib", "matplotlib", "opendp", "polars", "ray", "rich"}
 LATE |= {"sqlalchemy", "sqlglot"}
 # upper layers first; a module imports its own room and those below
@@ -57,7 +56,7 @@ BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
 @cache
 def statements(path):
     """Every statement of a module, the inner ones too; with each whether it runs at import."""
-    return tuple(walk(ast.parse(path.read_text())))
+    return tuple(walk(tree_of(path)))
 
 
 def walk(tree):
@@ -68,10 +67,6 @@ def walk(tree):
         deferred = isinstance(node, FUNCTIONS) or is_type_checking(node)
         children = (child for block in BLOCKS for child in getattr(node, block, ()))
         stack.extend((child, now and not deferred) for child in children)
-
-
-def sources(folder):
-    return sorted((ROOT / folder).rglob("*.py"))
 
 
 def imported(nodes, *, now_only=False):
@@ -86,8 +81,9 @@ def imported(nodes, *, now_only=False):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+@cache
 def imports(path):
-    return imported(statements(path))
+    return tuple(imported(statements(path)))
 
 
 def is_type_checking(node):
@@ -196,9 +192,7 @@ def test_folders_hold_several_modules_and_modules_one_idea():
     paths = sources("pmldesign") + sources("solvers")
     for folder in {path.parent for path in paths}:
         commands = COMMANDS if folder.name == "cli" else ()
-        written = [
-            path for path in folder.glob("*.py") if len(ast.parse(path.read_text()).body) > 1
-        ]
+        written = [path for path in folder.glob("*.py") if len(tree_of(path).body) > 1]
         assert len({path.stem for path in written}.difference(commands)) <= MOST_MODULES, folder
         assert len(written) > 1 or folder.parent.name in ("solvers", "pmldesign_solvers"), folder
     for path in paths:

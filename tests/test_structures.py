@@ -4,16 +4,17 @@ import ast
 import importlib
 import types
 from functools import cache
-from pathlib import Path
 from textwrap import dedent
 
+import parsed
 import pytest
+from parsed import sources, tree_of
 
 from pmldesign.strategies import BesideStrategy, RegularStrategy, Strategy, StructuredStrategy
 from pmldesign.streams import Endless, OnLine
 from pmldesign.workloads import DenseWorkload, SparseWorkload, Workload
 
-ROOT = Path(__file__).parent.parent / "pmldesign"
+ROOT = parsed.ROOT / "pmldesign"
 ROOMS = ("workloads", "strategies")
 """Where structures are defined; a facade may hand on their names."""
 REGISTRIES = {
@@ -64,10 +65,10 @@ def structures():
 
 
 def modules():
-    for path in sorted(ROOT.rglob("*.py")):
+    for path in sources("pmldesign"):
         name = path.relative_to(ROOT).as_posix()
         if name.split("/")[0] not in ROOMS:
-            yield name, ast.parse(path.read_text())
+            yield name
 
 
 def running(tree):
@@ -107,9 +108,9 @@ def test_the_structures_are_those_that_everybody_knows():
     assert not structures() & {kind.__name__ for kind in MATRICES}
 
 
-@pytest.mark.parametrize("name", [name for name, _ in modules()])
+@pytest.mark.parametrize("name", [*modules()])
 def test_no_consumer_names_a_structure(name):
-    tree = ast.parse((ROOT / name).read_text())
+    tree = tree_of(ROOT / name)
     if name not in REGISTRIES:
         assert not structures() & set(asked(tree)), "ask for a fact instead"
         if name not in MAKERS and name != "__init__.py":
@@ -120,13 +121,13 @@ def test_nobody_asks_what_goes_on_line():
     """Streams take what `OnLine` states, with an end or without."""
     kinds = {"EndlessStrategy", *(kind.__name__ for kind in OnLine.__subclasses__())}
     assert {"Designed", Endless.__name__} <= kinds
-    for name, tree in modules():
-        assert not kinds & set(asked(tree)), name
+    for name in modules():
+        assert not kinds & set(asked(tree_of(ROOT / name))), name
 
 
 def test_registries_and_makers_are_all_there():
     for name in REGISTRIES | MAKERS:
-        tree = ast.parse((ROOT / name).read_text())
+        tree = tree_of(ROOT / name)
         assert structures() & imported(tree), f"{name} names none: take it off the list"
 
 

@@ -24,7 +24,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 from pmldesign.arguments import whole
@@ -141,7 +140,8 @@ def _with_processes(
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
     pending, width = dict(enumerate(tasks)), 2 * jobs
-    with parallel_config("loky", n_jobs=jobs, initializer=partial(_watch, os.getpid())):
+    # the same arguments every time: the next call finds the processes of this one
+    with parallel_config("loky", n_jobs=jobs, initializer=_watch, initargs=(os.getpid(),)):
         while pending:
             try:
                 for index, result in _together(pending, width):

@@ -5,14 +5,13 @@ import itertools
 import os
 import random
 import signal
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import polars
 import pytest
+from children import in_a_child
 
 import pmldesign as pml
 from pmldesign.comparison import COLUMNS, sweeping, tasks
@@ -28,7 +27,7 @@ STUDY = {
     "noise": "gaussian",
     "guarantees": [
         {"epsilon": [0.5, 1], "delta": 1e-6},
-        {"epsilon": 1, "delta": 0.1, "alpha": 0.15},
+        {"epsilon": 1, "delta": 0.1, "alpha": 0.15, "failure": "slack"},
     ],
 }
 ROWS = 3 * 2 * 3 * 3
@@ -61,7 +60,7 @@ def test_rows_are_those_of_compare(whole):
     names = STUDY["strategies"]
     for alpha, guarantee in [
         ("", pml.ApproxDP(0.5, 1e-6)),
-        ("0.15", pml.EnvelopePML(1, 0.1, 0.15)),
+        ("0.15", pml.ApproxPML(1, 0.1, 0.15)),
     ]:
         shown = pml.compare(
             "prefix:6", names, p=float("inf"), guarantee=guarantee, noise="gaussian"
@@ -95,14 +94,6 @@ def test_a_sweep_that_was_cut_off_anywhere_goes_on(whole, tmp_path):
     assert result.present >= data[:cut].count(b"\n") - 1 - 9  # a unit has nine rows at most
 
 
-KILLED = """
-import os, signal, sys
-import pmldesign as pml
-def announce(text):
-    if text.startswith(sys.argv[3]):
-        os.kill(os.getpid(), signal.SIGKILL)
-pml.sweep(sys.argv[1], sys.argv[2], announce=announce)
-"""
 EVERY_COLUMN = """
 workloads = "prefix:4"
 weights = ["none", "w.csv"]
@@ -128,12 +119,15 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path):
     np.savetxt(tmp_path / "alpha.csv", [0.1, 0.1, 0.2, 0.3])
     study, path = tmp_path / "study.toml", tmp_path / "rows.csv"
     study.write_text(EVERY_COLUMN)
-    places = os.pathsep.join(sys.path)
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, study, path, "2 of"],
-        env=os.environ | {"PYTHONPATH": places},
-    )
-    assert killed.returncode == -signal.SIGKILL
+
+    def announce(text):
+        if text.startswith("2 of"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def killed():
+        pml.sweep(study, path, announce=announce)
+
+    assert in_a_child(killed) == -signal.SIGKILL
     present, size = len(rows(path)), 2 * 2 * 5 * 2
     assert 0 < present < size
     result = pml.sweep(study, path)
@@ -207,7 +201,8 @@ def test_a_file_of_something_else_is_refused_and_kept(whole, tmp_path):
     with pytest.raises(pml.FileError, match="does not ask for"):
         pml.sweep(STUDY | {"rel_gap": 1e-3}, mine)
     assert mine.read_bytes() == whole.read_bytes()
-    assert pml.sweep(STUDY | {"n": 3, "rel_gap": 1e-3}, mine, restart=True).present == 0
+    another = {"workloads": "histogram:5", "strategies": "identity", "rel_gap": 1e-3}
+    assert pml.sweep(another, mine, restart=True).present == 0
     with pytest.raises(pml.FileError, match=r"ends in \.csv, \.parquet"):
         pml.sweep(STUDY, tmp_path / "rows.txt")
 
@@ -254,6 +249,20 @@ def test_guarantees_in_other_currencies(tmp_path):
     assert [row["rho"] for row in table] == ["0.5", "2.0", "", "", ""]
     scales = [float(row["scale"]) for row in table]
     assert scales == pytest.approx([1, 0.5, 2, 1, 2], rel=1e-5)
+
+
+def test_what_may_fail_under_pml_with_a_delta(tmp_path):
+    study = {
+        "workloads": "histogram:3",
+        "strategies": "identity",
+        "noise": "gaussian",
+        "guarantees": {"epsilon": 1, "delta": 0.1, "alpha": 0.2, "failure": ["slack", "envelope"]},
+    }
+    pml.sweep(study, tmp_path / "rows.csv")
+    guarantees = [pml.ApproxPML(1, 0.1, 0.2), pml.EnvelopePML(1, 0.1, 0.2)]
+    made = [pml.mechanism("identity", "histogram:3", guarantee=asked) for asked in guarantees]
+    scales = [float(row["scale"]) for row in rows(tmp_path / "rows.csv")]
+    assert scales == pytest.approx([mechanism.scale for mechanism in made])
 
 
 def test_weights_multiply_errors(tmp_path):
