@@ -88,8 +88,7 @@ def _called(words: str, folder: Path, text: bytes | str | None = None) -> Result
     from pmldesign.cli import main
 
     with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patch:
-        if words.startswith("demo panel"):  # other demonstrations keep the shell
-            patch.setattr("pmldesign.cli.demo._run", _in_script)
+        patch.setattr("pmldesign.cli.demo._run", _in_script)
         result = CliRunner().invoke(main, shlex.split(words), input=text, prog_name="pmldesign")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

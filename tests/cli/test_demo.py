@@ -2,7 +2,9 @@
 
 import csv
 import json
+import os
 import shlex
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +24,6 @@ def quiet(monkeypatch):
 
 
 def test_a_norm_from_one_line_to_a_report(run, quiet, tmp_path, monkeypatch):
-    """Without a shell, which the command has in the page on it."""
     result = run("demo", "norm")
     assert result.exit_code == 0, result.output
     assert "pmldesign-norm/report.html" in result.stdout.replace("\\", "/")
@@ -93,14 +94,16 @@ def test_a_folder_with_files_is_left_alone(run, quiet, tmp_path):
     assert not quiet
 
 
-def test_a_command_that_fails_ends_the_demonstration(run, monkeypatch):
-    monkeypatch.setattr(
-        "pmldesign.cli.demo.DEMONSTRATIONS",
-        {"norm": DEMONSTRATIONS["norm"].__class__("-", lambda draw: {}, ("exit 6", "exit 0"))},
-    )
+def test_commands_run_in_the_shell_until_one_fails(run, monkeypatch):
+    commands = ("pmldesign --version > shown.txt", "exit 6", "touch late.txt")
+    made = DEMONSTRATIONS["norm"].__class__("-", lambda draw: {}, commands)
+    monkeypatch.setattr("pmldesign.cli.demo.DEMONSTRATIONS", {"norm": made})
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
     result = run("demo", "norm")
     assert result.exit_code == 1
     assert "exit code 6" in result.stderr
+    assert Path("pmldesign-norm/shown.txt").read_text() == f"pmldesign {pml.__version__}\n"
+    assert not Path("pmldesign-norm/late.txt").exists()
 
 
 def test_a_missing_extra_is_told_before_anything_is_written(run, monkeypatch, tmp_path):
