@@ -19,7 +19,8 @@ from pmldesign.release import (
     read_histogram,
     read_schema,
 )
-from pmldesign.release.people import csv_files, frames
+from pmldesign.release.people import frames
+from pmldesign.release.people import people as reader
 
 SCHEMA = {
     "attributes": [
@@ -57,12 +58,12 @@ def test_pieces_of_a_file_end_with_rows(tmp_path, monkeypatch):
     text = 'sex,age,note\nF,1,"a\nb"\nM,20,"say ""no"",\n"\nM,30,\n'
     (tmp_path / "people.csv").write_text(text + "X,1,\n")
     for size in range(1, 40):
-        monkeypatch.setattr(csv_files, "PIECE", size)
+        monkeypatch.setattr(reader, "PIECE", size)
         with pytest.raises(InvalidInputError, match="row 4, column 'sex': 'X'"):
             count_people(tmp_path / "people.csv", as_schema(SCHEMA))
     (tmp_path / "people.csv").write_text(text.rstrip())
     assert count_people(tmp_path / "people.csv", as_schema(SCHEMA)).tolist() == [1, 0, 0, 0, 2, 0]
-    monkeypatch.setattr(csv_files, "LONGEST_ROW", 20)
+    monkeypatch.setattr(reader, "LONGEST_ROW", 20)
     (tmp_path / "people.csv").write_text('sex,age\nF,"1' + "\nM,2" * 20)
     with pytest.raises(FileError, match="more than 20 bytes"):
         count_people(tmp_path / "people.csv", as_schema(SCHEMA))

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pmldesign.release.databases.values import UNTOLD, Column, literal, texts_of
-from pmldesign.release.people.impossible import Combination
-from pmldesign.release.people.schema import Schema
+from pmldesign.release.people.schema import Combination, Schema
 
 
 def kept_rows(schema: Schema, columns: Sequence[Column], key: str) -> list[str]:

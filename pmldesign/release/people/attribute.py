@@ -2,6 +2,14 @@
 
 One rule holds for values of all formats: a value is read as its text in a .csv, and has the key
 that is the same text, number (2 and 2.0, but not 007 and 7), truth value (True and true) or time.
+
+    {"name": "sex", "keys": ["F", "M"]}        {"name": "age", "cuts": [0, 18, 65, 120]}
+    {"name": "place", "levels": ["state", "county"], "file": "places.csv"}
+    {"name": "place", "levels": ["state", "county"], "keys": {"AL": ["Autauga", "Baldwin"]}}
+
+Places nest. Their file has a column for each level and a line for each place of the lowest one;
+keys nest, "" for a level that places lack, and an empty list ends at the key. Rows of people name
+the lowest level alone, in the column of its name, or what a place has in its stead.
 """
 
 from __future__ import annotations
@@ -9,7 +17,7 @@ from __future__ import annotations
 import itertools
 import re
 from bisect import bisect_right
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +31,7 @@ import numpy as np
 from pmldesign.arguments import finite_matrix
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.whole.integers import Integers
-from pmldesign.workloads.nested.places import Places
+from pmldesign.workloads.nested.places import Places, places_of, read_levels
 from pmldesign_solvers.operators.operator import Indices
 
 UNCERTAIN = -2
@@ -187,38 +195,37 @@ def key_of(text: str) -> Hashable:
     return text.lower() if text.lower() in ("true", "false") else text
 
 
-def as_attribute(entry: Any, outside: Any, folder: Path = Path()) -> Attribute:
-    """The attribute that a dictionary describes.
+def require_entry(entry: Any) -> Mapping[str, Any]:
+    """The dictionary of an attribute, which has a name.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
+        raise InvalidInputError('every attribute needs a "name"')
+    require_name(entry["name"], f"attribute {entry['name']!r}")
+    return entry
+
+
+def as_attribute(entry: Mapping[str, Any], outside: Any, folder: Path) -> Attribute:
+    """The attribute with labels that a dictionary describes.
 
     Args:
-        entry: with "name", and "keys" or "cuts", or "levels", or "low" and "high".
-        outside: what happens to other values, where the entry does not say it.
+        entry: with "keys" or "cuts", or "levels".
+        outside: what happens to other values.
         folder: of files of places.
 
     Raises:
         FileError: a file of places cannot be read.
         InvalidInputError: what is wrong, and what is allowed.
     """
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
-        raise InvalidInputError('every attribute needs a "name"')
-    name = entry["name"]
-    require_name(name, f"attribute {name!r}")
-    if {"low", "high", "unit", "knots"} & set(entry):
-        from pmldesign.release.people.numbers import as_numbers
-
-        return as_numbers(entry, entry.get("outside", outside))
+    name, what = entry["name"], f"attribute {entry['name']!r}"
     if "levels" in entry:
-        from pmldesign.release.people.regions import as_regions
-
-        return as_regions(entry, entry.get("outside", outside), folder)
-    only_known(entry, {"name", "keys", "cuts", "outside", "ordered"}, f"attribute {name!r}")
+        return _as_places(entry, outside, folder)
+    only_known(entry, {"name", "keys", "cuts", "outside", "ordered"}, what)
     if ("keys" in entry) == ("cuts" in entry):
-        raise InvalidInputError(f'attribute {name!r} needs either "keys" or "cuts"')
-    outside = entry.get("outside", outside)
-    if not isinstance(outside, str) or not outside:
-        raise InvalidInputError(
-            f'attribute {name!r}: outside must be "refuse", "drop" or a key, got {outside!r}'
-        )
+        raise InvalidInputError(f'{what} needs either "keys" or "cuts"')
+    _require_outside(outside, what)
     cuts = None
     if "cuts" in entry:
         cuts = _cuts(name, entry["cuts"])
@@ -231,7 +238,7 @@ def as_attribute(entry: Any, outside: Any, folder: Path = Path()) -> Attribute:
     ordered = entry.get("ordered", cuts is not None)
     if not isinstance(ordered, bool) or (cuts is not None and not ordered):
         raise InvalidInputError(
-            f"attribute {name!r}: ordered must be true or false, and true for cuts, got {ordered!r}"
+            f"{what}: ordered must be true or false, and true for cuts, got {ordered!r}"
         )
     return Attribute(name, tuple(labels), cuts, outside, ordered)
 
@@ -267,6 +274,82 @@ def _cuts(name: str, cuts: Any) -> tuple[float, ...]:
     if any(a >= b for a, b in itertools.pairwise(values)):
         raise InvalidInputError(f"attribute {name!r}: cuts must increase, got {list(values)}"[:200])
     return values
+
+
+def _require_outside(outside: Any, what: str) -> None:
+    if not isinstance(outside, str) or not outside:
+        raise InvalidInputError(
+            f'{what}: outside must be "refuse", "drop" or a key, got {outside!r}'
+        )
+
+
+def _as_places(entry: Mapping[str, Any], outside: Any, folder: Path) -> Attribute:
+    """The attribute with levels; arguments and errors as `as_attribute`."""
+    name, levels = entry["name"], entry["levels"]
+    what = f"attribute {name!r}"
+    only_known(entry, {"name", "levels", "file", "keys", "outside"}, what)
+    names = isinstance(levels, list) and all(isinstance(level, str) for level in levels)
+    if not names or not levels or len(set(levels)) < len(levels):
+        raise InvalidInputError(
+            f'{what}: levels must be different names, the outermost first, such as ["state",'
+            ' "county"]'
+        )
+    for level in levels:
+        require_name(level, f"{what}, level {level!r}")
+    if ("file" in entry) == ("keys" in entry) or not isinstance(entry.get("file", ""), str):
+        raise InvalidInputError(
+            f'{what} needs either "file", a .csv with a column for each level, or nested "keys"'
+        )
+    _require_outside(outside, what)
+    if "file" in entry:
+        source = entry["file"]
+        rows = read_levels(str(folder / source), levels)
+    else:
+        source, rows = what, list(_nested(entry["keys"], len(levels), what))
+    return _with_outside(name, levels, source, rows, outside)
+
+
+def _with_outside(
+    name: str, levels: list[str], source: str, rows: list[list[str]], outside: str
+) -> Attribute:
+    """The attribute of these places, and of one for all others if it is new."""
+    keys = [next((key for key in reversed(row) if key), "") for row in rows]
+    known = set(map(key_of, keys))
+    if outside not in ("refuse", "drop") and key_of(outside) not in known:
+        root = {row[0] for row in rows}
+        single = len(root) == 1 and len(levels) > 1
+        path = [*root, outside] if single else [outside]
+        rows = [*rows, path + [""] * (len(levels) - len(path))]
+        keys.append(outside)
+    places = places_of(source, levels, rows)
+    seen: dict[Any, str] = {}
+    for key in keys:
+        if key_of(key) in seen or not key.isprintable() or key == "*":
+            raise InvalidInputError(
+                f"{source}: {key[:60]!r} cannot be told apart from another place; rows of people"
+                f" name the lowest level alone, so give every {levels[-1]} a key of its own, such"
+                " as a code, of printable text"
+            )
+        seen[key_of(key)] = key
+    labels = [
+        next(key for key in reversed(places.paths[leaf]) if key) for leaf in places.tree.leaves
+    ]
+    return Attribute(name, tuple(labels), None, outside, False, places)
+
+
+def _nested(keys: Any, depth: int, what: str) -> Iterator[list[str]]:
+    """The path of every place of nested keys."""
+    if isinstance(keys, Mapping) and depth > 1:
+        for key, below in keys.items():
+            rows = list(_nested(below, depth - 1, what)) or [[""] * (depth - 1)]
+            yield from ([key, *row] for row in rows)
+    elif isinstance(keys, list) and all(isinstance(key, str | int | float) for key in keys):
+        yield from ([text_of(key), *[""] * (depth - 1)] for key in keys)
+    else:
+        raise InvalidInputError(
+            f"{what}: keys nest as deep as there are levels, lists at the lowest one, such as"
+            ' {"AL": ["Autauga", "Baldwin"]}'
+        )
 
 
 def only_known(entry: Mapping[str, Any], allowed: set[str], what: str) -> None:

@@ -34,6 +34,7 @@ from pmldesign.release.people.attribute import Attribute, as_number
 from pmldesign.release.people.numbers import Number
 from pmldesign.workloads import DenseWorkload, RangeWorkload, Workload, parse_workload
 from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.parsing import weight_of as weight_of_part
 from pmldesign_solvers.operators.operator import Array
 
 RANGES = ("histogram", "total", "prefix", "all-range", "window")
@@ -113,6 +114,16 @@ def of_two(attributes: Sequence[Attribute], asked: str) -> tuple[Factor, Factor]
         asked=asked,
     )
     return both, Factor("", partial(parse_workload, text), lambda: [f"with {names[0]}"])
+
+
+def weight_of(part: str, names: Sequence[str]) -> tuple[float, str]:
+    """The weight at the head of a product, unless it begins with one of some names, and the rest.
+
+    Raises:
+        InvalidInputError: it begins with a digit, and that is no number.
+    """
+    first = part.partition("*")[0].partition(":")[0].strip()
+    return (1.0, part) if first in names else weight_of_part(part, part)
 
 
 def total_factor(attribute: Attribute) -> Factor:

@@ -11,43 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from numbers import Number
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.release.people.attribute import text_of
-from pmldesign.strategies.whole.integers import Integers
-from pmldesign_solvers.operators.operator import Indices
 
 BATCH = 1_000_000
 """Rows that are counted at a time."""
 
 CountedRows = list[tuple[Any, ...]]
 """Different combinations of values: (values..., how many, first row) each, rows from 1."""
-
-
-class Column(NamedTuple):
-    """Values, and the place of that of each row among them."""
-
-    values: Sequence[Any]
-    places: Indices
-
-
-class Rows(NamedTuple):
-    """Rows by columns: how many each stands for, and the number of its first, from 1."""
-
-    columns: list[Column]
-    counts: Integers
-    numbers: Integers
-
-
-def rows_of(counted: CountedRows) -> Rows:
-    """Combinations of values as rows; at least one."""
-    *columns, counts, numbers = zip(*counted, strict=True)
-    places = np.arange(len(counts))
-    whole = (np.array(values, dtype=np.int64) for values in (counts, numbers))
-    return Rows([Column(values, places) for values in columns], *whole)
 
 
 def as_frame(data: Any) -> Any:

@@ -12,18 +12,18 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.workloads import read_matrix_file
 from pmldesign.release.people.attribute import UNCERTAIN, Attribute
-from pmldesign.release.people.frames import Rows, rows_of
-from pmldesign.release.people.impossible import impossible_rows
 from pmldesign.release.people.numbers import Number
 from pmldesign.release.people.people import (
     SCANNERS,
     CountedPeople,
+    Rows,
     batches,
     column_names,
     row_batches,
+    rows_of,
 )
 from pmldesign.release.people.persons import KeptRows
-from pmldesign.release.people.schema import Schema, read_schema
+from pmldesign.release.people.schema import Schema, impossible_rows, read_schema
 from pmldesign.strategies.whole.integers import EXACT_INT64, Integers
 from pmldesign.strategies.whole.tables import TableCounts
 from pmldesign.workloads.display import count_text

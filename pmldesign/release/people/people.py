@@ -3,16 +3,20 @@
 The data frame library counts the different combinations of values, and what follows sees these
 alone. Memory does not depend on the length of a file: a .csv is counted in pieces, other files by
 the streaming engine of polars, and numbers between cuts become the lower cut before they are
-counted, by their digits where a .csv would have other ones (32 bits, decimals).
+counted, by their digits where a .csv would have other ones (32 bits, decimals). A piece of a .csv
+ends with a row: where the number of quotation marks before an end of line is even. A .csv that the
+reader refuses is read again, a row at a time, for the row and the column.
 """
 
 from __future__ import annotations
 
+import codecs
+import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,23 +24,16 @@ from pmldesign.errors import FileError, InvalidInputError, PmldesignError, print
 from pmldesign.files.arrays import file_name, reason
 from pmldesign.files.atomic import PathName
 from pmldesign.release.people.attribute import text_of
-from pmldesign.release.people.csv_files import (
-    first_damage,
-    header_names,
-    header_problem,
-    pieces,
-)
 from pmldesign.release.people.frames import (
     BATCH,
-    Column,
     CountedRows,
-    Rows,
     as_frame,
     frame_batches,
     frame_rows,
-    rows_of,
 )
 from pmldesign.release.people.schema import Schema
+from pmldesign.strategies.whole.integers import Integers
+from pmldesign_solvers.operators.operator import Indices
 
 SCANNERS = {
     ".csv": "scan_csv",
@@ -44,6 +41,35 @@ SCANNERS = {
     ".arrow": "scan_ipc",
     ".feather": "scan_ipc",
 }
+WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+ADVICE = "save the file as UTF-8 text"
+PIECE = 2**24
+"""Bytes of a piece; the reader needs several times as many."""
+LONGEST_ROW = 2**27
+"""Bytes without an end of a row: a quotation mark is missing."""
+
+
+class Column(NamedTuple):
+    """Values, and the place of that of each row among them."""
+
+    values: Sequence[Any]
+    places: Indices
+
+
+class Rows(NamedTuple):
+    """Rows by columns: how many each stands for, and the number of its first, from 1."""
+
+    columns: list[Column]
+    counts: Integers
+    numbers: Integers
+
+
+def rows_of(counted: CountedRows) -> Rows:
+    """Combinations of values as rows; at least one."""
+    *columns, counts, numbers = zip(*counted, strict=True)
+    places = np.arange(len(counts))
+    whole = (np.array(values, dtype=np.int64) for values in (counts, numbers))
+    return Rows([Column(values, places) for values in columns], *whole)
 
 
 @dataclass(frozen=True)
@@ -83,7 +109,9 @@ def batches(
         start = 0
         for rows in _parts(Path(data)):
             with _reading(Path(data)):
-                batch = _counted_rows(rows, columns, cuts or {}, start)
+                batch = (
+                    _grouped(rows, columns, cuts or {}, start).collect(engine="streaming").rows()
+                )
             yield batch
             start += sum(count for *_, count, _ in batch)
         return
@@ -210,18 +238,8 @@ def _parts(path: Path) -> Iterator[Any]:
             yield _named(polars.read_csv(piece, infer_schema=False).lazy(), names)
 
 
-def _counted_rows(
-    rows: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]], start: int
-) -> CountedRows:
-    counted: CountedRows = _grouped(rows, columns, cuts, start).collect(engine="streaming").rows()
-    return counted
-
-
 def _grouped(
-    rows: Any,
-    columns: Sequence[str],
-    cuts: Mapping[str, Sequence[float]],
-    start: int,
+    rows: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]], start: int
 ) -> Any:
     """The different combinations of values, their number and first row."""
     import polars as pl
@@ -313,3 +331,64 @@ def _reading(data: Path | str) -> Iterator[None]:
         raise FileError(
             f"{name} is damaged or no table of people: {row or reason(error)}"
         ) from None
+
+
+def pieces(path: Path) -> Iterator[bytes]:
+    """The rows of a .csv in pieces, each after the header; at least one, perhaps without rows.
+
+    Raises:
+        FileError: no row ends.
+    """
+    with path.open("rb") as handle:
+        header = handle.readline()
+        rest, rows = b"", False
+        while block := handle.read(PIECE):
+            rest += block
+            end = rest.rfind(b"\n") + 1
+            while end and rest.count(b'"', 0, end) % 2:
+                end = rest.rfind(b"\n", 0, end - 1) + 1
+            if end:
+                yield header + rest[:end]
+                rest, rows = rest[end:], True
+            elif len(rest) > LONGEST_ROW:
+                raise FileError(f"a row has more than {LONGEST_ROW} bytes")
+        if rest or not rows:
+            yield header + rest
+
+
+def header_problem(path: Path) -> str | None:
+    """What is wrong with the first line of a .csv: its encoding, or a name that occurs twice."""
+    with path.open("rb") as handle:
+        if handle.read(2) in WIDE:
+            return f"it is UTF-16 text; {ADVICE}"
+    names = header_names(path)
+    twice = [name for name in names if names.count(name) > 1]
+    return f"column {printable(twice[0])[:40]!r} occurs twice in the header" if twice else None
+
+
+def header_names(path: Path) -> list[str]:
+    """The names in the first line of a .csv, doubled quotation marks as one."""
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
+        return next(csv.reader(handle), [])
+
+
+def first_damage(path: Path) -> str | None:
+    """The first row that is no row of a table; None if every row is one."""
+    row, names = 0, ["?"]
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as handle:
+        try:
+            for row, fields in enumerate(csv.reader(handle, strict=True)):
+                names = fields if row == 0 else names
+                if len(fields) > len(names):
+                    return f"row {row} has {len(fields)} values for {len(names)} columns"
+                wrong = [place for place, field in enumerate(fields) if not _is_text(field)]
+                if wrong:
+                    name = printable(names[wrong[0]])[:40]
+                    return f"row {row}, column {name!r}: not UTF-8; {ADVICE}"
+        except csv.Error as error:
+            return f"row {row + 1}: {error}"
+    return None
+
+
+def _is_text(field: str) -> bool:
+    return field.isascii() or not any("\udc80" <= letter <= "\udcff" for letter in field)

@@ -23,17 +23,25 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.people.attribute import Attribute
-from pmldesign.release.people.factors import Factor, factor_of, of_two, queries_on, total_factor
-from pmldesign.release.people.impossible import on_cells
-from pmldesign.release.people.regions import RegionQueries, parse_regions, weight_of
+from pmldesign.release.people.factors import (
+    Factor,
+    factor_of,
+    of_two,
+    queries_on,
+    total_factor,
+    weight_of,
+)
+from pmldesign.release.people.regions import RegionQueries, parse_regions
 from pmldesign.release.people.schema import Schema
-from pmldesign.workloads import KroneckerWorkload, Workload, parse_workload
+from pmldesign.workloads import DenseWorkload, KroneckerWorkload, Workload, parse_workload
+from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS, union_of
 from pmldesign.workloads.tables.joined import as_joined
 from pmldesign.workloads.tables.same import as_tables
 from pmldesign.workloads.union import as_marginals, stacked
 from pmldesign.workloads.weighting import weighted_parts
+from pmldesign_solvers.operators.operator import Indices
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,19 @@ def product_of(factors: Sequence[Factor], schema: Schema) -> Workload:
     workloads = [factor.build() for factor in factors if factor.text]
     product = KroneckerWorkload(workloads) if len(workloads) > 1 else workloads[0]
     return product if schema.possible is None else on_cells(product, schema.possible)
+
+
+def on_cells(workload: Workload, cells: Indices) -> Workload:
+    """The queries of a workload on some of its cells, part by part."""
+    parts: list[Workload] = []
+    for part in stacked(workload):
+        check_entries(part.name, part.shape)
+        kept = DenseWorkload(part.to_dense()[:, cells], name=part.name, copy=False)
+        kept.label = part.row_label
+        parts.append(kept)
+    together = union_of(parts, workload.name)
+    together.name = workload.name
+    return together
 
 
 def parse_queries(text: str, schema: Schema) -> NamedQueries | RegionQueries:

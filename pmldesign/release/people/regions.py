@@ -1,11 +1,4 @@
-"""Places that nest in a schema, and queries by the names of their levels.
-
-    {"name": "place", "levels": ["state", "county"], "file": "places.csv"}
-    {"name": "place", "levels": ["state", "county"], "keys": {"AL": ["Autauga", "Baldwin"]}}
-
-The file has a column for each level and a line for each place of the lowest one; keys nest, "" for
-a level that places lack, and an empty list ends at the key. Rows of people name the lowest level
-alone, in the column of its name, or what a place has in its stead.
+"""Queries on places that nest (`attribute`), by the names of their levels.
 
     product = [ weight "*" ] factor { "*" factor }
     factor  = level | place | attribute [ ":" ranges ] | "total"
@@ -18,23 +11,21 @@ are asked for their counts or ranges of their values, all products that name one
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release.people.attribute import Attribute, key_of, only_known, require_name, text_of
-from pmldesign.release.people.factors import Factor, factor_of, total_factor
+from pmldesign.release.people.attribute import Attribute
+from pmldesign.release.people.factors import Factor, factor_of, total_factor, weight_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import count_text
-from pmldesign.workloads.nested.places import Places, places_of, read_levels
+from pmldesign.workloads.nested.places import Places
 from pmldesign.workloads.nested.tables import RegionTable, RegionTablesWorkload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
-from pmldesign.workloads.parsing import weight_of as weight_of_part
 from pmldesign.workloads.weighting import weighted_parts
 from pmldesign_solvers.operators.operator import Indices
 
@@ -179,93 +170,6 @@ def parse_regions(text: str, schema: Schema) -> RegionQueries:
     """
     products = [product for part in text.split("+") for product in _products(part, schema)]
     return RegionQueries(text, schema, tuple(products))
-
-
-def as_regions(entry: Mapping[str, Any], outside: Any, folder: Path) -> Attribute:
-    """The attribute with levels that a dictionary describes.
-
-    Raises:
-        FileError: its file cannot be read.
-        InvalidInputError: what is wrong, and what is allowed.
-    """
-    name, levels = entry["name"], entry["levels"]
-    what = f"attribute {name!r}"
-    only_known(entry, {"name", "levels", "file", "keys", "outside"}, what)
-    names = isinstance(levels, list) and all(isinstance(level, str) for level in levels)
-    if not names or not levels or len(set(levels)) < len(levels):
-        raise InvalidInputError(
-            f'{what}: levels must be different names, the outermost first, such as ["state",'
-            ' "county"]'
-        )
-    for level in levels:
-        require_name(level, f"{what}, level {level!r}")
-    if ("file" in entry) == ("keys" in entry) or not isinstance(entry.get("file", ""), str):
-        raise InvalidInputError(
-            f'{what} needs either "file", a .csv with a column for each level, or nested "keys"'
-        )
-    if not isinstance(outside, str) or not outside:
-        raise InvalidInputError(
-            f'{what}: outside must be "refuse", "drop" or a key, got {outside!r}'
-        )
-    if "file" in entry:
-        source = entry["file"]
-        rows = read_levels(str(folder / source), levels)
-    else:
-        source, rows = what, list(_nested(entry["keys"], len(levels), what))
-    return _with_outside(name, levels, source, rows, outside)
-
-
-def _with_outside(
-    name: str, levels: list[str], source: str, rows: list[list[str]], outside: str
-) -> Attribute:
-    """The attribute of these places, and of one for all others if it is new."""
-    keys = [next((key for key in reversed(row) if key), "") for row in rows]
-    known = set(map(key_of, keys))
-    if outside not in ("refuse", "drop") and key_of(outside) not in known:
-        root = {row[0] for row in rows}
-        single = len(root) == 1 and len(levels) > 1
-        path = [*root, outside] if single else [outside]
-        rows = [*rows, path + [""] * (len(levels) - len(path))]
-        keys.append(outside)
-    places = places_of(source, levels, rows)
-    seen: dict[Any, str] = {}
-    for key in keys:
-        if key_of(key) in seen or not key.isprintable() or key == "*":
-            raise InvalidInputError(
-                f"{source}: {key[:60]!r} cannot be told apart from another place; rows of people"
-                f" name the lowest level alone, so give every {levels[-1]} a key of its own, such"
-                " as a code, of printable text"
-            )
-        seen[key_of(key)] = key
-    labels = [
-        next(key for key in reversed(places.paths[leaf]) if key) for leaf in places.tree.leaves
-    ]
-    return Attribute(name, tuple(labels), None, outside, False, places)
-
-
-def _nested(keys: Any, depth: int, what: str) -> Iterator[list[str]]:
-    """The path of every place of nested keys."""
-    if isinstance(keys, Mapping) and depth > 1:
-        for key, below in keys.items():
-            rows = list(_nested(below, depth - 1, what)) or [[""] * (depth - 1)]
-            yield from ([key, *row] for row in rows)
-    elif isinstance(keys, list) and all(isinstance(key, str | int | float) for key in keys):
-        yield from ([text_of(key), *[""] * (depth - 1)] for key in keys)
-    else:
-        raise InvalidInputError(
-            f"{what}: keys nest as deep as there are levels, lists at the lowest one, such as"
-            ' {"AL": ["Autauga", "Baldwin"]}'
-        )
-
-
-def weight_of(part: str, names: Sequence[str]) -> tuple[float, str]:
-    """The weight at the head of a product, unless it begins with one of some names, and the rest.
-
-    Raises:
-        InvalidInputError: it begins with a digit, and that is no number.
-    """
-    first = part.partition("*")[0].partition(":")[0].strip()
-    return (1.0, part) if first in names else weight_of_part(part, part)
 
 
 def _products(part: str, schema: Schema) -> Iterator[Product]:

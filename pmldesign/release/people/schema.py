@@ -7,14 +7,18 @@
 A cell of the histogram is a combination of values, the last attribute fastest. `cuts` are bins
 [0, 18), [18, 35) ...; `outside` is "refuse", "drop", or a key that takes all other values, for all
 attributes or in one of them. Keys are in order where "ordered": true says so; codes that are
-numbers need not be. One with "low" and "high" has values of which sums are asked
-(`people.numbers`). An attribute with "levels" has places that nest (`people.regions`), and stands
-first. "suppress": {"relative_error": 0.3} leaves out estimates that are less certain than that.
-"person": "id" names the columns that tell people apart, of whom `rows_per_person` rows are kept at
-most, with "one_per": "cell" or the name of an attribute one for each of these (`persons`).
-"impossible": [{"age": "0-14", "married": "yes"}] names cells that cannot be (`impossible`).
+numbers need not be. One with "low" and "high" has values of which sums are asked (`numbers`). One
+with "levels" has places that nest (`attribute`), and stands first. "suppress": {"relative_error":
+0.3} leaves out estimates that are less certain than that. "person": "id" names the columns that
+tell people apart, of whom `rows_per_person` rows are kept at most, with "one_per": "cell" or the
+name of an attribute one for each of these (`persons`).
 Drafts (`draft_schema`) have labels from the data in them: they are marked "reviewed": false, and
 refused until somebody has looked at them and taken the mark away.
+
+"impossible": [{"sex": "M", "pregnant": ["yes", "unknown"]}] names structural zeros: what has one of
+the values in all of the attributes of an entry cannot be. These are no cells: nothing is measured
+of them, workloads, strategies and bounds are about the other cells, and a query of impossible cells
+alone is answered by exactly 0. Rows of them are refused, or dropped where the schema says "drop".
 """
 
 from __future__ import annotations
@@ -22,23 +26,37 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files.atomic import PathName
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.people.attribute import Attribute, as_attribute, only_known
-from pmldesign.release.people.impossible import Combination, as_impossible, possible_cells
-from pmldesign.release.people.numbers import Number
+from pmldesign.release.people.attribute import (
+    Attribute,
+    as_attribute,
+    key_of,
+    only_known,
+    require_entry,
+    text_of,
+)
+from pmldesign.release.people.numbers import Number, as_numbers
 from pmldesign.strategies.participation.persons import ANY, CELL, PersonRows
+from pmldesign.strategies.whole.integers import Integers
+from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign.workloads.display import count_text
 from pmldesign.workloads.nested.places import Places
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Indices
+
+Combination = tuple[tuple[int, tuple[int, ...]], ...]
+"""The numbers of attributes, and of values of each."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +228,7 @@ def as_schema(content: Any, folder: Path = Path()) -> Schema:
         raise InvalidInputError('it needs "attributes", a list; see docs/release.md')
     only_known(content, allowed, "the schema")
     outside = content.get("outside", "refuse")
-    attributes = [as_attribute(entry, outside, folder) for entry in content["attributes"]]
+    attributes = [_attribute(entry, outside, folder) for entry in content["attributes"]]
     names = [name for attribute in attributes for name in attribute.names]
     repeated = [name for name in names if names.count(name) > 1]
     if not attributes or repeated:
@@ -243,6 +261,14 @@ def as_schema(content: Any, folder: Path = Path()) -> Schema:
     if schema.impossible:
         _ = schema.cells  # refused where they are too many
     return schema
+
+
+def _attribute(entry: Any, outside: Any, folder: Path) -> Attribute:
+    """An attribute of any kind: numbers, of which sums are asked, or labels."""
+    named = require_entry(entry)
+    if {"low", "high", "unit", "knots"} & set(named):
+        return as_numbers(named, named.get("outside", outside))
+    return as_attribute(named, named.get("outside", outside), folder)
 
 
 def _suppress(rule: Any) -> float | None:
@@ -285,3 +311,90 @@ def _rows(content: Mapping[str, Any], attributes: list[Attribute]) -> tuple[int,
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 10**6:
         raise InvalidInputError(f"rows_per_person must be a whole number from 1, got {rows!r}")
     return min(rows, sizes.get(one_per, rows)), one_per
+
+
+def as_impossible(entries: Any, attributes: Sequence[Attribute]) -> tuple[Combination, ...]:
+    """The combinations that a list names.
+
+    Raises:
+        InvalidInputError: it is no such list, or names what the attributes do not have.
+    """
+    if not isinstance(entries, list) or not all(isinstance(e, Mapping) and e for e in entries):
+        raise InvalidInputError(
+            "impossible must be a list of combinations, such as"
+            f' [{{"age": "0-14", "married": "yes"}}], got {entries!r:.60}'
+        )
+    names = [attribute.name for attribute in attributes]
+    if entries and any(attribute.places for attribute in attributes):
+        raise InvalidInputError(
+            f"impossible is for attributes without levels, and {names[0]!r} has levels; leave"
+            " impossible out, or make its places keys"
+        )
+    found = []
+    for entry in entries:
+        unknown = [name for name in entry if name not in names]
+        if unknown:
+            raise InvalidInputError(
+                f"impossible: the schema has no attribute {unknown[0]!r:.60}; it has"
+                f" {', '.join(names)}"[:300]
+            )
+        named = ((names.index(name), values) for name, values in entry.items())
+        found.append(tuple(sorted((i, _numbers(attributes[i], values)) for i, values in named)))
+    return tuple(found)
+
+
+def _numbers(attribute: Attribute, values: Any) -> tuple[int, ...]:
+    """The numbers of the values of an attribute."""
+    if isinstance(attribute, Number):
+        raise InvalidInputError(
+            f"impossible: {attribute.name!r} has low and high, and what cannot be is about"
+            " attributes with keys or cuts; leave it out"
+        )
+    places = {key_of(label): number for number, label in enumerate(attribute.labels)}
+    listed = values if isinstance(values, list) else [values]
+    texts = [text_of(value) for value in listed]
+    wrong = [text for text in texts if key_of(text) not in places]
+    if wrong or not texts:
+        raise InvalidInputError(
+            f"impossible: {attribute.name!r} has no value {(wrong or [''])[0]!r:.60}; it has"
+            f" {', '.join(attribute.labels)}"[:300]
+        )
+    return tuple(sorted({places[key_of(text)] for text in texts}))
+
+
+def possible_cells(sizes: Sequence[int], combinations: Sequence[Combination]) -> Indices:
+    """The numbers of the cells that can be, in order.
+
+    Raises:
+        InvalidInputError: there are none, or too many.
+    """
+    cells = math.prod(sizes)
+    if cells > MAX_PRODUCT_CELLS:
+        raise _too_many(cells)
+    able = np.ones(sizes, dtype=bool)
+    for combination in combinations:
+        values = dict(combination)
+        able[np.ix_(*(values.get(i, range(size)) for i, size in enumerate(sizes)))] = False
+    found = np.flatnonzero(able)
+    if not found.size:
+        raise InvalidInputError("impossible: no cell is left that can be; name fewer combinations")
+    if found.size > WRITTEN_CELLS:
+        raise _too_many(found.size)
+    return found
+
+
+def _too_many(cells: int) -> InvalidInputError:
+    return InvalidInputError(
+        f"impossible is for at most {WRITTEN_CELLS} cells that can be, here are"
+        f" {count_text(cells)}; leave attributes out of the schema, or impossible"
+    )
+
+
+def impossible_rows(combinations: Sequence[Combination], codes: Integers) -> NDArray[np.bool_]:
+    """Which rows have a combination that cannot be, for numbers of values (attributes, rows)."""
+    nowhere = np.zeros(codes.shape[1], dtype=bool)
+    hold = (
+        reduce(np.logical_and, (np.isin(codes[i], values) for i, values in combination))
+        for combination in combinations
+    )
+    return reduce(np.logical_or, hold, nowhere)
