@@ -25,7 +25,7 @@ from jax_privacy import accounting, noise_addition
 from jax_privacy.matrix_factorization import banded
 
 import pmldesign as pml
-from pmldesign.privacy.currencies.sampled import Sampling
+from pmldesign.privacy.sampled_steps import Sampling
 
 RESULTS = Path(__file__).parent / "results" / "training.md"
 STEPS, SHARE, EPSILON, DELTA, CLASSES = 256, 1 / 32, 4.0, 1e-5, 10

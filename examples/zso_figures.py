@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.privacy.brackets import private_end
 from pmldesign.privacy.calibration import calibrate, laplace_scale
 from pmldesign.privacy.guarantees import PML
 from pmldesign.privacy.laplace_leakage import extreme_output_leakage, laplace_leakage_bound
 from pmldesign.privacy.neighbours import l1_sensitivity
+from pmldesign.privacy.outward import private_end
 from pmldesign_solvers.operators.operator import Array
 
 CELLS = 8

@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 
 from pmldesign.bounds.polytope_width import MOST_ENTRIES, is_prefix, kappa
-from pmldesign.privacy.digits import at_least, at_most
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.outward import at_least, at_most
 from pmldesign.privacy.priors import Shifts
 from pmldesign.workloads.base import MAX_ENTRIES, Workload
 from pmldesign.workloads.display import Displayed, Facts

@@ -30,8 +30,8 @@ from pmldesign.comparison.comparison import compare
 from pmldesign.designs.min_norm import factorize
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError, NotConvergedError
-from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.outward import shortest
 from pmldesign_solvers.norm.solution import Status
 
 if TYPE_CHECKING:

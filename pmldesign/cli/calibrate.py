@@ -14,9 +14,9 @@ from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.cli.terminal.show import note, number
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.digits import at_least, of_scale, shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import at_least, of_scale, shortest
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import AnyParticipation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation

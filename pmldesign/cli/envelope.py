@@ -28,7 +28,7 @@ from pmldesign.envelope import (
 )
 from pmldesign.errors import version
 from pmldesign.files import atomic_write, load_channel
-from pmldesign.privacy.digits import to_places
+from pmldesign.privacy.outward import to_places
 from pmldesign.verify.report import KEY, OBJECT, digest_of_object
 
 if TYPE_CHECKING:

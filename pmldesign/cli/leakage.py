@@ -18,7 +18,7 @@ from pmldesign.cli.options.results import Outputs, drawing
 from pmldesign.cli.terminal.completion import WorkloadName
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms.losses import alpha_curve, leakage
-from pmldesign.privacy.digits import at_least, at_most, shortest
+from pmldesign.privacy.outward import at_least, at_most, shortest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -23,9 +23,9 @@ from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
 from pmldesign.mechanisms import NoiseChoice
-from pmldesign.privacy.digits import of_scale, shortest
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.outward import of_scale, shortest
 from pmldesign.strategies import as_strategy
 from pmldesign.strategies.participation.schema import Participation, participation_refusal
 from pmldesign.workloads import Workload

@@ -20,10 +20,10 @@ from pmldesign.bounds.lower import gaussian_class, laplace_class, least_moment, 
 from pmldesign.designs.rivals import CLOSE
 from pmldesign.mechanisms import Mechanism
 from pmldesign.mechanisms.exact_error import OWN_GRID
-from pmldesign.privacy.alpha.fallback import Fallback
-from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of, pure_curve
+from pmldesign.privacy.curves import PrivacyCurve, curve_of, pure_curve
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
+from pmldesign.privacy.pml_loss import Fallback
 from pmldesign.workloads import Workload
 from pmldesign_solvers.certificate.cells import Certificate
 

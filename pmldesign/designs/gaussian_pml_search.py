@@ -20,11 +20,11 @@ from pmldesign.designs.min_norm import Design
 from pmldesign.designs.results import Searched
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism, mechanism
-from pmldesign.privacy.alpha.ball import merged
 from pmldesign.privacy.calibration import calibration_seconds
 from pmldesign.privacy.guarantees import PMLGuarantee
 from pmldesign.privacy.neighbours import Neighbours, distinct_columns
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.priors import merged
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.arguments import RANK_CUTOFF
 from pmldesign.workloads import Workload

@@ -13,9 +13,9 @@ from pmldesign.bounds import Bound, all_bounds
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.factorization import answer, public_for
 from pmldesign.mechanisms import Mechanism, mechanism
-from pmldesign.privacy.digits import at_least, at_most, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.outward import at_least, at_most, shortest
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries

@@ -3,7 +3,7 @@
 Of the kinds of noise that can meet the guarantee, each at the scale that it asks for
 (`privacy.calibration`), the one of smaller error. Without a guarantee the scale is the sensitivity
 itself, so that errors compare strategies: that is 1/2-zCDP for Gaussian noise and 1-DP for Laplace
-noise. `compose` says what several satisfy together (`privacy.currencies.composition`).
+noise. `compose` says what several satisfy together (`privacy.composition`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization, answer, with_known
 from pmldesign.mechanisms.exact_error import Mechanism
 from pmldesign.privacy.calibration import calibrate, require_attainable
-from pmldesign.privacy.currencies.composition import composed
-from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.composition import composed
+from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import LARGEST_EXPONENT, Noise, cube_error, laplace_exponent

@@ -21,15 +21,15 @@ from pmldesign.arguments import exponent, positive
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.factorization import Factorization
 from pmldesign.mechanisms.own_grid import grid_deviation, grid_error, grid_unit
-from pmldesign.privacy.alpha.fallback import Fallback, fallback_of
 from pmldesign.privacy.calibration import Calibration
-from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of, pure_curve
-from pmldesign.privacy.currencies.sampled import SampledCurve
-from pmldesign.privacy.digits import at_least, shortest
+from pmldesign.privacy.curves import PrivacyCurve, curve_of, pure_curve
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
+from pmldesign.privacy.outward import at_least, shortest
+from pmldesign.privacy.pml_loss import Fallback, fallback_of
 from pmldesign.privacy.priors import OnPriors
+from pmldesign.privacy.sampled_steps import SampledCurve
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import Workload

@@ -18,7 +18,7 @@ from pmldesign.plots.points import (
     points_of_records,
     text_of,
 )
-from pmldesign.privacy.digits import at_most
+from pmldesign.privacy.outward import at_most
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

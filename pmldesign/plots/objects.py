@@ -23,7 +23,7 @@ from pmldesign.plots.designs import (
 )
 from pmldesign.plots.pictures import svg_text
 from pmldesign.plots.privacy import envelope_figure, privacy_figure
-from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.release.result import Release
 from pmldesign.strategies import Strategy
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.plots.pictures import BOUND, COLOURS, one_axes, styled
-from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
 from pmldesign_solvers.operators.operator import Array
 

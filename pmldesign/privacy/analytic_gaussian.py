@@ -28,8 +28,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import non_negative, positive, probability
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.brackets import NARROW, private_end
-from pmldesign.privacy.outward import UNIT, unscaled
+from pmldesign.privacy.outward import NARROW, UNIT, private_end, unscaled
 from pmldesign_solvers.operators.operator import Array
 
 SMALLEST_FLOAT = math.ulp(0.0)

@@ -3,7 +3,7 @@
     epsilon-DP                    Laplace    b = Delta_1/eps
     epsilon-DP                    cube       b = Delta_inf/eps
     (epsilon, delta)-DP           Gaussian   the analytic Gaussian mechanism
-    rho-zCDP, mu-GDP, Renyi       both       closed forms (`currencies.curves`)
+    rho-zCDP, mu-GDP, Renyi       both       closed forms (`curves`)
     epsilon-PML                   Laplace    Corollary 1 of [ZSO]
     (epsilon, delta)-PML, slack   Gaussian   psi_2 of [SPP], bounded by convexity
     the same, envelope            Gaussian   closed failure probability of [SPP], likewise
@@ -37,9 +37,7 @@ from pmldesign.privacy.analytic_gaussian import MARGIN
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale as analytic_gaussian_scale
 from pmldesign.privacy.analytic_gaussian import classical_gaussian_scale as classical_gaussian_scale
 from pmldesign.privacy.analytic_gaussian import gaussian_delta as gaussian_delta
-from pmldesign.privacy.brackets import private_end
-from pmldesign.privacy.currencies.curves import curve_of
-from pmldesign.privacy.digits import at_least
+from pmldesign.privacy.curves import curve_of
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
 from pmldesign.privacy.neighbours import (
     Measurable,
@@ -48,7 +46,7 @@ from pmldesign.privacy.neighbours import (
     sensitivity_above,
 )
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import quotient_above, root_above, unscaled
+from pmldesign.privacy.outward import at_least, private_end, quotient_above, root_above, unscaled
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.workloads.display import Displayed, Facts
 
@@ -127,7 +125,7 @@ def calibrate(
     if not is_measured(strategy):
         strategy = finite_matrix("strategy", strategy)
     cells = strategy.shape[1]
-    from pmldesign.privacy.alpha.loss import pml_loss
+    from pmldesign.privacy.pml_loss import pml_loss
 
     loss = pml_loss(strategy, guarantee, noise)
     if loss.diameter == 0:

@@ -38,7 +38,6 @@ import scipy
 from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix, non_negative, positive
-from pmldesign.privacy.alpha.ball import least_masses
 from pmldesign.privacy.analytic_gaussian import LONGEST, gaussian_profile
 from pmldesign.privacy.few_columns import (
     MOST_COLUMNS,
@@ -48,7 +47,7 @@ from pmldesign.privacy.few_columns import (
 )
 from pmldesign.privacy.neighbours import distinct_columns, pairwise_distances
 from pmldesign.privacy.outward import UNIT, factor_above, ratios_above
-from pmldesign.privacy.priors import worst_mean
+from pmldesign.privacy.priors import least_masses, worst_mean
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, EPS, Array, Indices
 
 ULPS = 8.0
@@ -115,7 +114,7 @@ def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: 
     """`gaussian_slack_delta` from the l2 distances of the columns, shape (k, k).
 
     Or from those of some columns, its first ones, to all; shape (k', k). Least probabilities of
-    all, shape (k,), or a row for each of these columns (`alpha.ball`).
+    all, shape (k,), or a row for each of these columns (`priors`).
     """
     every = np.arange(len(distances))
     ratios = ratios_above(distances, scale, LONGEST)

@@ -12,7 +12,7 @@ f of the noise and any other records x'; average over x', divide, and minimise o
 A single record attains it, at y = R e_r with the free mass on the farthest cell. It decreases in
 b and in alpha, from log(1/min alpha) at b = 0 when all columns differ, and tends to max D / b,
 the DP parameter under replace, as alpha tends to 0. Of an alpha from a public sample the prior is
-minimised over limits and ball (`alpha.ball`): a row of masses for each cell.
+minimised over limits and ball (`priors`): a row of masses for each cell.
 
 Extreme outputs: a lower bound on the worst case. Let every coordinate of the output y tend to plus
 or minus infinity, with signs s. Then the ratio of densities depends on y no more, and with c_j =
@@ -40,10 +40,9 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix, non_negative, positive
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.alpha.ball import least_masses
 from pmldesign.privacy.neighbours import pairwise_distances
 from pmldesign.privacy.outward import factor_above, quotient_above, ratios_above
-from pmldesign.privacy.priors import class_probabilities, worst_mean
+from pmldesign.privacy.priors import class_probabilities, least_masses, worst_mean
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
 ULPS = 8.0

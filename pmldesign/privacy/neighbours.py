@@ -40,8 +40,8 @@ from pmldesign_solvers.operators.operator import Array, Indices
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from pmldesign.privacy.currencies.sampled import Sampling
     from pmldesign.privacy.noise import Noise
+    from pmldesign.privacy.sampled_steps import Sampling
     from pmldesign.workloads.public import Public
 
 VANISHING = 2.0**-500

@@ -10,6 +10,10 @@ quotient and a root are compared with their exact values in rational arithmetic.
 Powers of two change no digit: what is computed from numbers of size 1 is put back to its size at
 the end, and refused if float64 does not hold it (`unscaled`).
 
+The scale of noise is the private end of a bracket, never a two-sided root (`private_end`). Bounds
+are written with few digits, rounded to the side where they stay bounds (`at_least`, `at_most`); one
+whose shortest form has no more digits is shown in that form, which reads back as the bound itself.
+
 References:
     Higham, Accuracy and stability of numerical algorithms (2002), Lemmas 3.1 and 4.2.
 """
@@ -18,6 +22,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -140,3 +146,131 @@ def out_of_range(what: str, value: float, exponent: int) -> InvalidInputError:
         f"{what} is about 1e{digits:+.0f}, must be between 2.3e-308 and 1.7e308, the range of "
         "double precision; rescale the strategy, which changes no error at a given guarantee"
     )
+
+
+NORMALISED = 1e-11
+"""What normalised strategies are above 1 by rounding, as the sums of up to 10^4 numbers."""
+
+
+def shortest(value: float) -> str:
+    """The fewest digits that read back as the same float64: 1, 0.1, 1.0000049, 1e-06."""
+    return repr(float(value)).removesuffix(".0")
+
+
+def at_least(value: float, digits: int = 6) -> str:
+    """So many significant digits of an upper bound, rounded upwards."""
+    return _rounded(value, digits, ROUND_CEILING)
+
+
+def of_scale(value: float, digits: int = 6) -> str:
+    """So many digits of a scale or a sensitivity, rounded upwards but for NORMALISED of it.
+
+    So that 1 is not shown as 1.00001.
+    """
+    return at_least(value * (1 - NORMALISED), digits)
+
+
+def at_most(value: float, digits: int = 6) -> str:
+    """So many significant digits of a lower bound, rounded downwards."""
+    return _rounded(value, digits, ROUND_FLOOR)
+
+
+def to_places(value: float, *, up: bool, places: int = 6) -> str:
+    """So many places after the point of a bound, rounded upwards or downwards."""
+    if not math.isfinite(value):
+        return f"{value:g}"
+    direction = ROUND_CEILING if up else ROUND_FLOOR
+    exact = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-places), direction)
+    return f"{exact + 0:f}"  # without the sign of a zero
+
+
+def _rounded(value: float, digits: int, direction: str) -> str:
+    """In the form of the format %g."""
+    if not math.isfinite(value):
+        return f"{value:g}"
+    exact = Context(prec=digits, rounding=direction).create_decimal(Decimal(repr(float(value))))
+    if exact == 0:
+        return "0"
+    exponent = exact.adjusted()
+    if not -4 <= exponent < digits:
+        mantissa = f"{exact.scaleb(-exponent):f}"
+        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        return f"{mantissa}e{exponent:+03d}"
+    text = f"{exact:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+WIDTH = 5e-7
+"""Relative width of the final bracket; half of what the tests of a calibration ask for."""
+NARROW = 1e-11
+"""The same where a loss takes microseconds and is rounded by some 1e-13 at most."""
+
+VANISHED = math.log(math.ulp(0.0)) - 1
+"""Logarithm of a loss that is 0 in float64."""
+LOWEST, HIGHEST = -700.0, 700.0
+"""Logarithms of the scales that are tried: what lies beyond is not reached in float64."""
+
+
+def private_end(
+    loss: Callable[[float], float],
+    target: float,
+    *,
+    start: float,
+    ratio: float = 2.0,
+    width: float = WIDTH,
+) -> float:
+    """Smallest noise scale, to a relative width, at which a decreasing privacy loss is met.
+
+    Args:
+        loss: privacy loss at a scale, non-negative, decreasing but for rounding.
+        target: positive; exceeded at small scales and met at large ones.
+        start: positive, where to begin.
+        ratio: of the second scale that is tried to the first; above 1.
+        width: relative, of the final bracket; above 1e-12.
+
+    Returns:
+        A scale with loss(scale) <= target, for which some scale' with
+        scale / (1 + width) <= scale' < scale was evaluated and has loss(scale') > target.
+
+    Raises:
+        InvalidInputError: no scale between 1e-304 and 1e304 is at the boundary.
+    """
+    # logarithms of scales, and by how much those of their losses are above that of the target
+    (met, below), (violated, above) = (math.inf, 0.0), (-math.inf, 0.0)
+
+    def evaluate(log_scale: float) -> None:
+        nonlocal met, violated, below, above
+        value = loss(math.exp(log_scale))
+        excess = (math.log(value) if value > 0 else VANISHED) - math.log(target)
+        if value <= target:
+            met, below = log_scale, excess
+        else:  # also where the loss is not a number
+            violated, above = log_scale, excess
+
+    log_scale, step = math.log(start), math.log(ratio)
+    evaluate(log_scale)
+    while math.isinf(met) or math.isinf(violated):
+        if not LOWEST < log_scale < HIGHEST:
+            raise InvalidInputError(
+                "the scale of the noise that this guarantee needs is out of the range of double "
+                "precision; take another epsilon or delta"
+            )
+        log_scale += step if math.isinf(met) else -step
+        log_scale = min(max(log_scale, LOWEST), HIGHEST)
+        step *= 2
+        evaluate(log_scale)
+    # the logarithms of the loss and of the scale are nearly linear in each other: few secants, for
+    # which an end that stays again counts half as much (Illinois); every fourth step halves
+    turn, stays = 0, None
+    while met > violated + width:
+        log_scale, turn, before, stayed = (met + violated) / 2, turn + 1, met, stays
+        secant = (violated * below - met * above) / ((below - above) or math.nan)
+        if turn % 4 and violated <= secant <= met:
+            log_scale = min(max(secant, violated + width / 2), met - width / 2)
+        evaluate(log_scale)
+        stays = "violated" if met < before else "met"
+        if stays == stayed == "violated":
+            above /= 2
+        elif stays == stayed:
+            below /= 2
+    return math.exp(met)

@@ -18,7 +18,22 @@ gives M <= e^eps ((1 - b) P_s(E) + b M) + delta,
 An envelope bounds P(E) <= delta for every event with P_r(E) > e^eps P(E), so that
 P_r(E) - e^eps P(E) <= delta (1/alpha_r - e^eps): slack.
 
+The worst member of Q_alpha about every cell. What is lost about cell r grows with the distances of
+the other records' cells from it: the leakage of Laplace noise is -log of the least sum_j q_j
+e^(-D_jr/b), the bound on Gaussian noise a largest sum_j q_j h_j with h_j growing in d_jr, over all
+q in the set, which for a public sample (`public_sample`) is
+
+    q_j >= L_j,     |q - f|_1 <= rho,     f = x/N.
+
+Moving mass from cell j to the farthest cell changes the sum by the difference of two terms, so that
+the worst q moves it from the nearest cells first, from r itself and down to L_j, until rho/2 is
+moved. It depends on the order of the distances, not on the noise. In the bound on Gaussian noise
+q_r also stands before the sum and in h_j, both of which fall with it: there, too, moving mass from
+r comes first. Cells with equal columns are one cell, whose L, f and q are sums.
+
 References:
+    Grosse, Saeidian, Oechtering and Skoglund (2025), Privacy mechanism design based on empirical
+        distributions, arXiv 2509.22428: leakage over sets around an estimate.
     [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries, Sec. III.
 """
 
@@ -33,12 +48,13 @@ import numpy as np
 
 from pmldesign.arguments import number, parameter, probability
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
-from pmldesign.privacy.alpha.sample import SampledAlpha
-from pmldesign.privacy.currencies.relation import Promise
-from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.outward import UNIT, shortest
+from pmldesign.privacy.promises import Promise
+from pmldesign.privacy.public_sample import SampledAlpha
 from pmldesign.workloads.display import count_text
-from pmldesign_solvers.operators.operator import EPS, Array
+from pmldesign_solvers.operators.moved_mass import worst_masses
+from pmldesign_solvers.operators.operator import EPS, Array, Indices
 
 ALPHA_ROUNDING = 1e-12
 """By how much the sum of alpha may exceed 1, so that 1/3 + 1/3 + 1/3 and 0.1 * 10 are accepted."""
@@ -257,3 +273,47 @@ def checked_alpha(alpha: float | Iterable[float]) -> float | tuple[float, ...]:
             f"alpha must have a positive sum of at most 1, got {math.fsum(vector):.9g}"
         )
     return vector
+
+
+SPARE = 2.0**-40
+"""Mass that is moved beyond rho/2, for the rounding of sums of up to 8,000 cells."""
+
+
+def least_masses(
+    alpha: float | Iterable[float], distances: Array, cell_of: Indices | None = None
+) -> Array:
+    """What every cell has at least, in the worst distribution about each of some cells.
+
+    Args:
+        alpha: of a guarantee.
+        distances: of all k' cells from some of them, shape (c, k').
+        cell_of: which of them each of the k cells is, shape (k,); None if they are the same.
+
+    Returns:
+        alpha as a vector, shape (k',); for a sample a row for each of these cells, shape (c, k').
+        What is left to a sum of 1 is on the farthest cell.
+
+    Raises:
+        InvalidInputError: alpha does not fit the number of cells.
+    """
+    least = class_probabilities(alpha, distances.shape[1] if cell_of is None else cell_of.size)
+    limits = merged(least, cell_of)
+    if not isinstance(alpha, SampledAlpha):
+        return limits
+    room, most = room_of(alpha)
+    masses = worst_masses(distances, limits, merged(room, cell_of), most + SPARE)
+    return masses * (1 - 8 * limits.size * UNIT)
+
+
+def room_of(alpha: SampledAlpha) -> tuple[Array, float]:
+    """What every cell of a sample has beyond its limit, shape (k,), and rho/2."""
+    frequencies = alpha.share * np.array(alpha.counts, np.float64) / alpha.records
+    room = np.maximum(frequencies - np.array(alpha), 0.0)
+    return room, alpha.share * alpha.radius / 2
+
+
+def merged(least: Array, cell_of: Indices | None) -> Array:
+    """Sums over the cells with equal columns, rounded downwards."""
+    if cell_of is None:
+        return least
+    return np.asarray(np.bincount(cell_of, weights=least) * (1 - least.size * UNIT), np.float64)

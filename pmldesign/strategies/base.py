@@ -52,7 +52,7 @@ from pmldesign_solvers.operators.operator import Array, Indices
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pmldesign.privacy.currencies.sampled import Sampling
+    from pmldesign.privacy.sampled_steps import Sampling
     from pmldesign.strategies.row_kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
     from pmldesign_solvers.streams.chain import RunningSums

@@ -27,9 +27,9 @@ from pmldesign.comparison.rows import PARAMETERS, Row, parameters
 from pmldesign.designs.rivals import row_seconds
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.mechanisms.exact_error import OWN_GRID
-from pmldesign.privacy.digits import at_least, at_most, of_scale, shortest
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.outward import at_least, at_most, of_scale, shortest
 from pmldesign.strategies.baselines.registry import usual_baselines
 from pmldesign.workloads import Workload
 from pmldesign_solvers.norm.options import BEYOND

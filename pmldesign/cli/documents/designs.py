@@ -18,7 +18,7 @@ from pmldesign.comparison.rows import Row
 from pmldesign.designs.results import Design, Optimized
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
-from pmldesign.privacy.digits import shortest
+from pmldesign.privacy.outward import shortest
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign_solvers.norm.solution import Status
 

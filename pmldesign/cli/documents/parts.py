@@ -15,10 +15,10 @@ from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism, own_grid_gain
 from pmldesign.mechanisms.own_grid import LEAST_GAIN
-from pmldesign.privacy.currencies.curves import DELTAS, PrivacyCurve
-from pmldesign.privacy.digits import at_least, at_most, of_scale, shortest
+from pmldesign.privacy.curves import DELTAS, PrivacyCurve
 from pmldesign.privacy.guarantees import PML, EnvelopePML, Guarantee, PMLGuarantee
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import at_least, at_most, of_scale, shortest
 from pmldesign.strategies.participation.schema import AnyParticipation
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import count_text

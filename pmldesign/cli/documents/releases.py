@@ -19,8 +19,8 @@ from pmldesign.cli.documents.document import (
     records,
 )
 from pmldesign.cli.documents.parts import Said, promised, workload_fact
-from pmldesign.privacy.digits import of_scale, shortest
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import of_scale, shortest
 from pmldesign.release.measured.measurements import Answers, Measurements
 from pmldesign.release.measured.several import words_of
 from pmldesign.release.noise.exact import ExactNoise

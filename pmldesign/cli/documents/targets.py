@@ -16,7 +16,7 @@ from pmldesign.designs.rivals import require_quick
 from pmldesign.designs.targets.least import LeastBudget
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import NoiseChoice
-from pmldesign.privacy.digits import at_least, at_most
+from pmldesign.privacy.outward import at_least, at_most
 from pmldesign.strategies import baseline
 from pmldesign.strategies.baselines.registry import usual_baselines
 

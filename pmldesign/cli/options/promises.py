@@ -68,7 +68,7 @@ class AlphaOptions:
         if self.alpha_sample is None and self.alpha_file is None:
             return None
         from pmldesign.files import read_prior
-        from pmldesign.privacy.alpha.sample import sampled_alpha
+        from pmldesign.privacy.public_sample import sampled_alpha
 
         if self.alpha_sample is None:
             assert self.alpha_file is not None

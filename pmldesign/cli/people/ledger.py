@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pmldesign.cli.documents.document import Cell, Document, Section, Table
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.results import Outputs, ends
-from pmldesign.privacy.digits import at_least, at_most, shortest
+from pmldesign.privacy.outward import at_least, at_most, shortest
 
 if TYPE_CHECKING:
     from pmldesign.release.costs.ledger import Account

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pmldesign.cli.documents.document import Document, Section
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.results import Outputs
-from pmldesign.privacy.digits import at_least, shortest
+from pmldesign.privacy.outward import at_least, shortest
 
 
 @dataclass(frozen=True, kw_only=True)

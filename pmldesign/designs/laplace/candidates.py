@@ -16,11 +16,10 @@ import numpy as np
 from pmldesign.designs.rivals import require_quick
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism, mechanism
-from pmldesign.privacy.alpha.ball import room_of
-from pmldesign.privacy.alpha.sample import SampledAlpha
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.privacy.priors import OnPriors
+from pmldesign.privacy.priors import OnPriors, room_of
+from pmldesign.privacy.public_sample import SampledAlpha
 from pmldesign.strategies import BASELINES, Strategy, baseline
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS

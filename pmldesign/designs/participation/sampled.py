@@ -21,10 +21,10 @@ from pmldesign.designs.participation.bounds import StepWatch
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
-from pmldesign.privacy.currencies.sampled import Sampling
 from pmldesign.privacy.guarantees import ApproxDP, Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import raised
+from pmldesign.privacy.sampled_steps import Sampling
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.toeplitz import from_coefficients, toeplitz_rate
 from pmldesign.strategies.participation.schema import SampledParticipation

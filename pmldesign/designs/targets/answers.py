@@ -13,9 +13,9 @@ from typing import NamedTuple
 from pmldesign.designs.targets.budgets import BUDGET_DIGITS, SAFETY, least_for, with_budget
 from pmldesign.factorization import Factorization
 from pmldesign.mechanisms import calibrated, on_own_grid, own_grid_gain
-from pmldesign.privacy.digits import at_least as rounded_up
 from pmldesign.privacy.guarantees import ApproxDP, Guarantee, PureDP
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import at_least as rounded_up
 from pmldesign.strategies import Strategy
 
 

@@ -3,7 +3,7 @@
 Noise of scale s on a strategy R for B = diag(1/c) A, L R = B, has the largest weighted standard
 deviation s v, v = (2)^(1/2) for Laplace noise times the largest row norm of L. It meets the targets
 if s <= 1/v, and is private if s is at least the calibrated scale: the least budget is where these
-meet. With a sensitivity D, t = D v is what the currencies follow from (`currencies.curves`).
+meet. With a sensitivity D, t = D v is what the currencies follow from (`privacy.curves`).
 Targets for half-widths have the largest half-width in place of v (`widths`).
 
 No strategy has t below gamma_(inf)(B) for Gaussian noise; for half-widths times what they are at
@@ -30,21 +30,23 @@ from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
 from pmldesign.designs.targets.widths import largest_size, least_share
 from pmldesign.errors import InfeasibleError, PmldesignError, VacuousGuaranteeError
 from pmldesign.factorization import Factorization
-from pmldesign.privacy.alpha.loss import leakage_at
-from pmldesign.privacy.brackets import private_end
 from pmldesign.privacy.calibration import calibrate
-from pmldesign.privacy.currencies.curves import PrivacyCurve, curve_of
-from pmldesign.privacy.currencies.guarantees import CurrencyGuarantee, GaussianDP, RenyiDP
-from pmldesign.privacy.digits import at_least as rounded_up
-from pmldesign.privacy.digits import at_most as rounded_down
+from pmldesign.privacy.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.guarantees import (
     PML,
     ApproxPML,
+    CurrencyGuarantee,
     EnvelopePML,
+    GaussianDP,
     Guarantee,
     PMLGuarantee,
+    RenyiDP,
 )
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import at_least as rounded_up
+from pmldesign.privacy.outward import at_most as rounded_down
+from pmldesign.privacy.outward import private_end
+from pmldesign.privacy.pml_loss import leakage_at
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy
 

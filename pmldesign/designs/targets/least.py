@@ -42,9 +42,9 @@ from pmldesign.mechanisms import (
     require_feasible,
 )
 from pmldesign.mechanisms.exact_error import OWN_GRID
-from pmldesign.privacy.digits import at_least, at_most
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import at_least, at_most
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.baselines.registry import usual_baselines

@@ -20,12 +20,11 @@ from typing import Any
 
 from pmldesign.arguments import number
 from pmldesign.errors import InfeasibleError, InvalidInputError
-from pmldesign.privacy.currencies.curves import PrivacyCurve
-from pmldesign.privacy.digits import at_most
+from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.privacy.guarantees import GaussianDP, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import as_written
+from pmldesign.privacy.outward import as_written, at_most
 from pmldesign.release.costs.budget import Budget, Cost
 from pmldesign.release.costs.ledger import Account, Ledger, existing, required_budget
 from pmldesign.release.costs.plan import Plan

@@ -7,7 +7,7 @@ r"""Plans: the noise of several releases, fixed before the first, and what they 
     gaussian:mu=0.2      Gaussian noise of a sensitivity of mu standard deviations
 
 Each release is dominated by a pair of distributions: two Gaussians mu apart, or two Laplace
-distributions epsilon scales apart (`privacy.currencies.curves`). All together are dominated by the
+distributions epsilon scales apart (`privacy.curves`). All together are dominated by the
 product of the pairs, whatever they ask: also if queries, or which of the planned releases comes
 next, are chosen after earlier answers were seen. Only the noise is fixed [ZDW, Theorem 10]. So
 
@@ -40,7 +40,7 @@ from typing import Any
 from pmldesign.arguments import instance, non_negative, positive, probability
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
-from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING

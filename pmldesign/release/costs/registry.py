@@ -14,10 +14,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pmldesign.privacy.currencies.curves import PrivacyCurve
-from pmldesign.privacy.digits import at_least
+from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import float_above
+from pmldesign.privacy.outward import at_least, float_above
 from pmldesign.release.costs.ledger import Account
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 

@@ -9,7 +9,7 @@ diag(A (sum_f R_f^T R_f / s_f^2)^+ A^T), never more than that of one file alone.
 for few cells, and beyond them in the coordinates of its tables (`tables`).
 
 All releases together: epsilons of Laplace and cube noise add up, and so do squares of mu of
-Gaussian noise (`currencies.composition`), for releases that were chosen after others were seen too.
+Gaussian noise (`privacy.composition`), for releases that were chosen after others were seen too.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.currencies.composition import composed
-from pmldesign.privacy.currencies.curves import PrivacyCurve, pure_curve
-from pmldesign.privacy.digits import at_least
+from pmldesign.privacy.composition import composed
+from pmldesign.privacy.curves import PrivacyCurve, pure_curve
 from pmldesign.privacy.guarantees import ApproxDP, Guarantee, PureDP
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import float_above, root_above
+from pmldesign.privacy.outward import at_least, float_above, root_above
 from pmldesign.release.measured.measurements import Measurements
 from pmldesign.release.measured.tables import MOST_COORDINATES, tables_together
 from pmldesign.release.people.schema import Schema

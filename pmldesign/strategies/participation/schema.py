@@ -12,7 +12,7 @@
 
 Neighbours then differ in one person: in each of the steps of a pattern by a contribution of norm at
 most 1. Fewer steps than that are patterns too, as contributions may be 0. Without the draws sampled
-steps are fixed epochs, every b from a first one; what draws gain is in `currencies.sampled`.
+steps are fixed epochs, every b from a first one; what draws gain is in `privacy.sampled_steps`.
 """
 
 from __future__ import annotations

@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.currencies.sampled import Sampling
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import raised
+from pmldesign.privacy.sampled_steps import Sampling
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.schema import (

@@ -7,10 +7,10 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.alpha.sample import SampledAlpha
-from pmldesign.privacy.digits import shortest
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import shortest
+from pmldesign.privacy.public_sample import SampledAlpha
 from pmldesign.workloads.public import Public
 
 _CHANGE = {

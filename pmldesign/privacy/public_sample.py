@@ -27,6 +27,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -124,3 +125,21 @@ def sampled_alpha(counts: ArrayLike, confidence: float = 0.99) -> SampledAlpha:
     log_sets = math.log(2.0) + (cells - 1) * math.log(2.0) + math.log1p(-(2.0 ** (1 - cells)))
     radius = math.sqrt(2 / records * (log_sets - math.log(BALL * failure))) * (1.0 + LOWERED)
     return SampledAlpha(limits.tolist(), values.astype(np.int64).tolist(), confidence, radius)
+
+
+def sampled_from_json(alpha: list[float], sample: Any) -> SampledAlpha:
+    """Alpha with the confidence that it has, from its limits and what `to_json` made.
+
+    Raises:
+        InvalidInputError: they do not go together.
+    """
+    keys = ("records", "confidence", "radius", "counts")
+    if not isinstance(sample, Mapping) or set(sample) != set(keys):
+        raise InvalidInputError(
+            f"the sample of an alpha has {', '.join(keys)}, got {sample!r:.200}"
+        )
+    limits = sampled_alpha(sample["counts"], sample["confidence"])
+    same = len(alpha) == len(limits) and np.allclose(alpha, limits, rtol=1e-9, atol=0)
+    if not same or not math.isclose(sample["radius"], limits.radius):
+        raise InvalidInputError("alpha is not what the counts of its sample give")
+    return SampledAlpha(alpha, limits.counts, limits.confidence, sample["radius"])

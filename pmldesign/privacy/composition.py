@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike
 from pmldesign.arguments import non_negative
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.analytic_gaussian import gaussian_profile
-from pmldesign.privacy.currencies.curves import PrivacyCurve, PureCurve, pure_curve
+from pmldesign.privacy.curves import PrivacyCurve, PureCurve, pure_curve
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import float_above, root_above
 from pmldesign_solvers.operators.operator import Array

@@ -31,10 +31,9 @@ from numpy.typing import ArrayLike
 from pmldesign.arguments import probability
 from pmldesign.errors import require_extra
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
-from pmldesign.privacy.brackets import private_end
-from pmldesign.privacy.currencies.curves import PrivacyCurve
+from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import quotient_above
+from pmldesign.privacy.outward import private_end, quotient_above
 from pmldesign_solvers.operators.operator import Array
 
 GRID, ROUGH = 1e-4, 1e-3

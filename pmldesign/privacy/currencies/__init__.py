@@ -1,1 +1,0 @@
-"""Currencies of privacy beside (epsilon, delta): zCDP, Gaussian DP, Renyi DP."""
