@@ -35,7 +35,7 @@ MAKERS = {
     "designs/laplace/ordered_cells.py": "a candidate of it",
     "designs/laplace/products.py": "a candidate of it",
     "designs/laplace/tables.py": "a candidate of it",
-    "files/sectors.py": "a row of FORMS",
+    "files/parts.py": "a row of FORMS",
     "streams/beside_total.py": "the running sums that a strategy says it is made for",
     "release/people/factors.py": "what these ask of one attribute",
     "release/people/queries.py": "workloads by names of attributes",

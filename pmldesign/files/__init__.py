@@ -24,11 +24,10 @@ __getattr__ = face(
     __name__,
     {
         "channels": "load_channel read_channel read_prior",
-        "fingerprints": "fingerprint",
-        "sectors": "tables_arrays",
+        "parts": "tables_arrays",
         "strategies": "read_guarantee read_noise read_strategy write_strategy",
         "structures": "FORMS form_for",
         "verification": "verify_file",
-        "workloads": "load_workload read_workload write_workload",
+        "workloads": "fingerprint load_workload read_workload write_workload",
     },
 )

@@ -25,6 +25,7 @@ import contextlib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,9 @@ from pmldesign.arguments import instance
 from pmldesign.designs.results import Design
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError, version
 from pmldesign.factorization import public_for
-from pmldesign.files.arrays import Archive, file_name, reason
+from pmldesign.files.arrays import Archive, file_name, reason, whole_numbers
 from pmldesign.files.atomic import PathName, atomic_write, check_writable
-from pmldesign.files.fingerprints import fingerprint_or_none
-from pmldesign.files.workloads import opened, read_workload
+from pmldesign.files.workloads import fingerprint_or_none, opened, read_workload
 from pmldesign.mechanisms import Mechanism, answered_workload
 from pmldesign.privacy.guarantees import Guarantee, from_json
 from pmldesign.strategies import Strategy
@@ -46,6 +46,8 @@ from pmldesign.strategies.participation.strategy import participation_of, with_p
 from pmldesign.verify.report import KEY, digest_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.public import Public
+from pmldesign_solvers.operators.operator import Array
 
 FORMAT = 2
 READABLE = (1, 2)
@@ -53,6 +55,8 @@ READABLE = (1, 2)
 WRITTEN_ENTRIES = 2**22
 """Largest R and L of a product that are written out (32 MiB each): the inverse of one of
 4096 x 4096 that is read back takes most of a minute."""
+INVERSE_TOLERANCE = 1e-6
+"""Of R R^+ R - R when a file is read, relative to R: float64 writes it to 1e-9 or better."""
 
 
 def write_strategy(
@@ -272,8 +276,6 @@ def read_held(path: Path) -> tuple[Strategy, dict[str, Any]]:
 
 def _read_archive(path: Path) -> tuple[Strategy, dict[str, Any]] | None:
     """What a strategy file holds; None if the file is some other .npz."""
-    from pmldesign.files.written import read_arrays
-
     name = file_name(path)
     with opened(path) as handle:
         try:
@@ -282,7 +284,7 @@ def _read_archive(path: Path) -> tuple[Strategy, dict[str, Any]] | None:
                 return None
             header = _checked_header(name, arrays)
             _checked_guarantee(name, header)
-            strategy = read_arrays(name, arrays, header)
+            strategy = _read_arrays(name, arrays, header)
             schema = as_participation(header.get("participation"))
             return None if strategy is None else (with_participation(strategy, schema), header)
         except PmldesignError:
@@ -291,3 +293,59 @@ def _read_archive(path: Path) -> tuple[Strategy, dict[str, Any]] | None:
             raise FileError(f"{name}: the strategy does not fit into memory") from None
         except Exception as error:  # on damaged files the parsers raise whatever they stumble upon
             raise FileError(f"{name} is damaged or no strategy file: {reason(error)}") from None
+
+
+def _read_arrays(name: str, arrays: Archive, header: Mapping[str, Any]) -> Strategy | None:
+    """What the arrays of a strategy file stand for; None if they are no strategy."""
+    from pmldesign.files.structures import read_structure, read_tables
+
+    known = header.get("known")
+    if known is not None and "counted" not in arrays:
+        return _known_strategy(name, arrays, str(known), header.get("form"))
+    if "form" in header or "strategy" not in arrays:
+        structure = read_structure(name, arrays, header.get("form"))
+        if known is not None and structure is not None:
+            structure.public = replace(structure.public, name=str(known))
+        return structure
+    strategy = Strategy(name, arrays["strategy"])
+    if known is not None:
+        return strategy.beside(read_tables(str(known), arrays))
+    if "right_inverse" in arrays:
+        _check_inverse(strategy, arrays["right_inverse"])
+    return strategy
+
+
+def _known_strategy(name: str, arrays: Archive, known: str, form: Any) -> Strategy:
+    """A strategy beside public answers; ValueError if its groups are none."""
+    from pmldesign.files.structures import read_structure
+
+    whole_numbers("groups", arrays["groups"])
+    groups = arrays["groups"].astype(np.intp)
+    structure = None if form is None else read_structure(name, arrays, form)
+    cells = arrays["strategy"].shape[1] if structure is None else structure.cells
+    if groups.shape != (cells,) or groups.min() < 0:
+        raise ValueError("there is no group for each cell")
+    if not np.bincount(groups).all() or groups.max() + 1 == len(groups):
+        raise ValueError("its groups are not numbered from 0 without gaps, or none has two cells")
+    public = Public("groups", known, groups=groups)
+    if structure is not None:
+        return structure.beside(public)
+    return Strategy(name, arrays["strategy"], public=public)
+
+
+def _check_inverse(strategy: Strategy, inverse: Array) -> None:
+    """Refuse what does not undo R, so that A times it is no reconstruction.
+
+    Raises:
+        FileError: another shape, or R R^+ R is not R.
+    """
+    matrix = strategy.matrix
+    fits = inverse.shape == matrix.shape[::-1] and inverse.dtype == np.float64
+    fits = fits and bool(np.isfinite(inverse).all())
+    rest = matrix @ (inverse @ matrix) - matrix if fits else matrix
+    if np.linalg.norm(rest) > INVERSE_TOLERANCE * np.linalg.norm(matrix):
+        rows, cells = matrix.shape
+        raise FileError(
+            f"{strategy.name} is damaged: its array right_inverse is not a float64 matrix of"
+            f" {cells} x {rows} that undoes the strategy; write the file again"
+        )

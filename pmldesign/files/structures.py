@@ -21,14 +21,14 @@
     regions     `parents` of the nodes of a tree, -1 for the root, and `node_weights`, 0 where a
                 node is not measured
     region tables likewise, with `sizes` of the attributes, `tables` (sets of attributes) and
-                `node_weights` for each of these; `ordered` and `coordinates_0`, ... as in `sectors`
+                `node_weights` for each of these; `ordered` and `coordinates_0`, ... as in `parts`
     table matrices  `sizes` of the attributes, `tables` (sets) and `rows_0`, `rows_1`, ..., the
                 matrix of each; `centred`, whether the total is public
     rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
     tables      `sizes` of the attributes and, for residuals of marginals, `residuals` (sets of
                 attributes) and `precisions`; for weighted tables `tables` (sets) and `weights`; for
                 weighted products `designed` beside (the attributes with a design) and `design_0`,
-                ... (D of each); for sectors as in `sectors`
+                ... (D of each); for sectors as in `parts`
 
 The header names the form; in files from before there were names the arrays tell it.
 """
@@ -49,18 +49,16 @@ from pmldesign.files.parts import (
     SUMS,
     Arrays,
     Part,
+    coordinates_arrays,
     listed,
     matrices,
     plain,
+    read_coordinates,
     sets,
     shortened,
-    whole,
-)
-from pmldesign.files.sectors import (
-    coordinates_arrays,
-    read_coordinates,
     tables_arrays,
     tables_strategy,
+    whole,
 )
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy, from_coefficients

@@ -13,8 +13,7 @@ import numpy as np
 
 from pmldesign.arguments import shown
 from pmldesign.errors import InvalidInputError
-from pmldesign.files.fingerprints import FINGERPRINT_ENTRIES
-from pmldesign.files.workloads import load_workload, read_workload
+from pmldesign.files.workloads import FINGERPRINT_ENTRIES, load_workload, read_workload
 from pmldesign.verify import Verification
 from pmldesign.verify.queries import JointTable, Queries, Table
 from pmldesign.workloads import Workload, as_workload, parse_workload

@@ -3,11 +3,13 @@
 A workload file is .npy, .npz (one dense array, or a scipy sparse matrix), .csv (numbers, optional
 header line) or .mtx (Matrix Market, dense or sparse). What the system or the format refuses is a
 FileError; a sound file that does not hold a workload is an InvalidInputError. Nothing is ever
-unpickled, and a file of a few bytes never takes memory for what it only promises.
+unpickled, and a file of a few bytes never takes memory for what it only promises. What tells a
+workload from another one in other files is a hash of its shape and entries (`fingerprint`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import re
@@ -33,6 +35,10 @@ Note = Callable[[str], None]
 
 STANDARD_INPUT = 2**28
 """Most bytes of standard input (256 MiB), which may have no end; a file may be larger."""
+FINGERPRINT_COLUMNS = 64
+"""Columns that are written out at a time."""
+FINGERPRINT_ENTRIES = 2**26
+"""Largest workload that is hashed: 512 MiB, a second or two."""
 
 
 def load_workload(text: str, *, note: Note | None = None) -> Workload:
@@ -275,3 +281,21 @@ _WRITERS: dict[str, Callable[[IO[bytes], Workload], None]] = {
     ".mtx": _write_mtx,
 }
 _MAGIC = {b"\x93NUMPY": ".npy", b"PK": ".npz", b"%%MatrixMarket": ".mtx"}
+
+
+def fingerprint(workload: Workload) -> str:
+    """SHA-256 of the shape and the entries of a workload, whatever its form in memory."""
+    m, n = workload.shape
+    digest = hashlib.sha256(f"{m} {n}".encode())
+    for start in range(0, n, FINGERPRINT_COLUMNS):
+        count = min(FINGERPRINT_COLUMNS, n - start)
+        block = np.zeros((n, count))
+        block[np.arange(start, start + count), np.arange(count)] = 1.0
+        digest.update(np.ascontiguousarray(workload.matvec(block) + 0.0).tobytes())
+    return digest.hexdigest()
+
+
+def fingerprint_or_none(workload: Workload) -> str | None:
+    """None for a workload that takes long to hash."""
+    m, n = workload.shape
+    return fingerprint(workload) if m * n <= FINGERPRINT_ENTRIES else None

@@ -2,7 +2,7 @@
 
 M(x) = L (R x + scale z), L R = A, with z i.i.d. standard Gaussian or Laplace(1). The error is that
 of scale L z and does not depend on the data (`factorization`). On the grid of whole measurements
-scale z is discrete (`own_grid`).
+scale z is discrete (`discrete`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike
 from pmldesign.arguments import exponent, positive
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.factorization import Factorization
-from pmldesign.mechanisms.own_grid import grid_deviation, grid_error, grid_unit
+from pmldesign.mechanisms.discrete import discrete_error, own_deviation, own_unit
 from pmldesign.privacy.calibration import Calibration
 from pmldesign.privacy.curves import PrivacyCurve, curve_of, pure_curve
 from pmldesign.privacy.guarantees import Guarantee
@@ -165,7 +165,7 @@ class Mechanism(Drawn, Displayed):
         Raises:
             InvalidInputError: there is no such grid.
         """
-        return grid_unit(self) if self.own_grid else None
+        return own_unit(self.strategy, self.noise, self.scale) if self.own_grid else None
 
     def _display(self) -> tuple[str, Facts]:
         noise = f"{self.noise_name.capitalize()} noise of scale {at_least(self.scale)}"
@@ -190,7 +190,15 @@ class Mechanism(Drawn, Displayed):
         p = self.p if p is None else exponent(p)
         if self.unit is None:
             return self._finite(self.scale * self.factorization.unit_error(self.noise, p))
-        return self._finite(grid_error(self, self.unit, p))
+        if p == 2 or math.isinf(p):
+            return self._finite(self._deviation * self.factorization.unit_error(Noise.GAUSSIAN, p))
+        found = discrete_error(self.unit * self.reconstruction(), self.scale / self.unit, p)
+        if found is None:
+            raise InvalidInputError(
+                f"the error on the grid of the measurements is not computed at p = {p:g}; take an"
+                " even p, inf, or leave own_grid out"
+            )
+        return self._finite(found)
 
     def least_error(self, p: float) -> float:
         """At most `error`, and cheap."""
@@ -208,7 +216,7 @@ class Mechanism(Drawn, Displayed):
     def _deviation(self) -> float:
         """Of the noise on a measurement."""
         if self.unit is not None:
-            return grid_deviation(self, self.unit)
+            return own_deviation(self.unit, self.scale)
         return self.scale * math.sqrt(self.noise.variance(self.strategy.shape[0]))
 
     def _finite(self, value: float) -> float:
@@ -234,7 +242,7 @@ class Mechanism(Drawn, Displayed):
         """
         from pmldesign.mechanisms.maxima import expected_maximum
 
-        return expected_maximum(self)
+        return expected_maximum(self.factorization, self.noise, self.scale, self.unit)
 
     @property
     def known_max_std(self) -> float | None:

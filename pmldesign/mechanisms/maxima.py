@@ -16,16 +16,14 @@ References:
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import Factorization
 from pmldesign.privacy.noise import Noise
 from pmldesign_solvers.operators.operator import Array, column_blocks
-
-if TYPE_CHECKING:
-    from pmldesign.mechanisms.exact_error import Mechanism
 
 DRAWS = 2**12
 """Of the noise: a standard error of 0.3 to 0.9 % for up to 1,000 queries."""
@@ -40,27 +38,34 @@ class ExpectedMaximum(NamedTuple):
     standard_error: float
 
 
-def expected_maximum(mechanism: Mechanism) -> ExpectedMaximum:
-    """E max_i |e_i| of the answers of a mechanism.
+def expected_maximum(
+    factorization: Factorization, noise: Noise, scale: float, unit: float | None
+) -> ExpectedMaximum:
+    """E max_i |e_i| of the answers.
+
+    Args:
+        factorization: A = L R.
+        noise: on R x.
+        scale: of the noise.
+        unit: of the grid that the noise is on; None for continuous noise.
 
     Raises:
         InvalidInputError: L has more than LARGEST entries.
     """
-    queries, measurements = mechanism.workload.shape[0], mechanism.strategy.shape[0]
+    workload, strategy = factorization.workload, factorization.strategy
+    queries, measurements = workload.shape[0], strategy.shape[0]
     if queries * measurements > LARGEST:
         raise InvalidInputError(
             f"the expected largest error is computed for at most {LARGEST} entries of the"
             f" reconstruction, this one has {queries} x {measurements}; its largest standard"
             " deviation is `max_std`"
         )
-    unit = mechanism.unit
-    reconstruction = (mechanism.scale if unit is None else unit) * mechanism.reconstruction()
+    reconstruction = (scale if unit is None else unit) * strategy.reconstruction(workload)
     apart = bool((np.count_nonzero(reconstruction, axis=0) <= 1).all())
-    continuous = mechanism.noise is not Noise.CUBE and unit is None
+    continuous = noise is not Noise.CUBE and unit is None
     if apart and continuous and _single(reconstruction):
-        return ExpectedMaximum(_of_independent(reconstruction, mechanism.noise), 0.0)
-    scale = None if unit is None else mechanism.scale / unit
-    draws = _draws(mechanism.noise, measurements, scale)
+        return ExpectedMaximum(_of_independent(reconstruction, noise), 0.0)
+    draws = _draws(noise, measurements, None if unit is None else scale / unit)
     largest = np.concatenate(
         [
             np.abs(draws[rows] @ reconstruction.T).max(axis=1)

@@ -7,8 +7,8 @@ import zipfile
 import numpy as np
 import pytest
 
-import pmldesign.files.fingerprints
 import pmldesign.files.strategies
+import pmldesign.files.workloads
 from pmldesign.designs import factorize
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.factorization import answer
@@ -259,7 +259,7 @@ def test_under_replace_the_right_inverse_answers_what_is_left(tmp_path, monkeypa
 
 
 def test_workloads_that_take_long_to_hash_have_no_fingerprint(monkeypatch, tmp_path):
-    monkeypatch.setattr(pmldesign.files.fingerprints, "FINGERPRINT_ENTRIES", 15)
+    monkeypatch.setattr(pmldesign.files.workloads, "FINGERPRINT_ENTRIES", 15)
     write_strategy(tmp_path / "s.npz", factorize("prefix:4"))
     with np.load(tmp_path / "s.npz", allow_pickle=False) as arrays:
         assert json.loads(str(arrays["header"]))["fingerprint"] is None

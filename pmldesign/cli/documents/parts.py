@@ -14,7 +14,7 @@ from pmldesign.cli.documents.document import Cell, Fact, Picture, Rounded, Secti
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism, own_grid_gain
-from pmldesign.mechanisms.own_grid import LEAST_GAIN
+from pmldesign.mechanisms.choice import LEAST_GAIN
 from pmldesign.privacy.curves import DELTAS, PrivacyCurve
 from pmldesign.privacy.guarantees import PML, EnvelopePML, Guarantee, PMLGuarantee
 from pmldesign.privacy.noise import Noise

@@ -1,6 +1,6 @@
 """What one strategy needs for some targets: the budget, with every noise that it can have.
 
-Laplace noise on the grid of whole measurements (`mechanisms.own_grid`) has the deviations of one
+Laplace noise on the grid of whole measurements (`mechanisms.discrete`) has the deviations of one
 budget at a smaller one. Half-widths there are whole, and no law of them is inverted.
 """
 

@@ -6,7 +6,7 @@ Fraction(Delta) / Fraction(b) <= epsilon, for the float64 and for the decimal nu
 written as: three releases of 0.1 cost at most 0.3. Corollary 1 for PML holds likewise, for all
 normalisers are equal. The variance 2 q / (1 - q)^2, q = e^(-1/b), is below 2 b^2, the more so the
 coarser the lattice: where what is measured is whole, it may be on its own grid
-(`mechanisms.own_grid`).
+(`mechanisms.discrete`).
 
 Cube. eta discrete on the lattice with P(eta) proportional to e^(-max|eta_i| / b); b likewise, with
 the largest l_inf distance.
