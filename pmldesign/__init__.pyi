@@ -74,7 +74,6 @@ from pmldesign.mechanisms.losses import alpha_curve as alpha_curve
 from pmldesign.mechanisms.losses import leakage as leakage
 from pmldesign.plots.notebook import progress as progress
 from pmldesign.plots.objects import plot as plot
-from pmldesign.privacy.alpha.sample import sampled_alpha as sampled_alpha
 from pmldesign.privacy.calibration import Calibration as Calibration
 from pmldesign.privacy.guarantees import PML as PML
 from pmldesign.privacy.guarantees import ZCDP as ZCDP
@@ -87,6 +86,7 @@ from pmldesign.privacy.guarantees import PureDP as PureDP
 from pmldesign.privacy.guarantees import RenyiDP as RenyiDP
 from pmldesign.privacy.neighbours import Neighbours as Neighbours
 from pmldesign.privacy.noise import Noise as Noise
+from pmldesign.privacy.public_sample import sampled_alpha as sampled_alpha
 from pmldesign.release.costs.budget import Budget as Budget
 from pmldesign.release.costs.plan import Plan as Plan
 from pmldesign.release.costs.plan import parse_plan as parse_plan

@@ -22,8 +22,8 @@ from pmldesign.mechanisms import Mechanism
 from pmldesign.mechanisms.exact_error import OWN_GRID
 from pmldesign.privacy.curves import PrivacyCurve, curve_of, pure_curve
 from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.loss import Fallback
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
-from pmldesign.privacy.pml_loss import Fallback
 from pmldesign.workloads import Workload
 from pmldesign_solvers.certificate.cells import Certificate
 

@@ -24,10 +24,10 @@ from pmldesign.mechanisms.discrete import discrete_error, own_deviation, own_uni
 from pmldesign.privacy.calibration import Calibration
 from pmldesign.privacy.curves import PrivacyCurve, curve_of, pure_curve
 from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.loss import Fallback, fallback_of
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
 from pmldesign.privacy.outward import at_least, shortest
-from pmldesign.privacy.pml_loss import Fallback, fallback_of
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.privacy.sampled_steps import SampledCurve
 from pmldesign.strategies import Strategy

@@ -14,8 +14,8 @@ from pmldesign.arguments import doubles, non_negative, positive, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, PMLGuarantee
 from pmldesign.privacy.laplace_leakage import extreme_output_leakage
+from pmldesign.privacy.loss import SHARES, dp_loss, leakage_at, loss_at
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.pml_loss import SHARES, dp_loss, leakage_at, loss_at
 from pmldesign.strategies import Strategy, as_strategy
 
 WRITTEN = 4096

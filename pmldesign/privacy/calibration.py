@@ -125,7 +125,7 @@ def calibrate(
     if not is_measured(strategy):
         strategy = finite_matrix("strategy", strategy)
     cells = strategy.shape[1]
-    from pmldesign.privacy.pml_loss import pml_loss
+    from pmldesign.privacy.loss import pml_loss
 
     loss = pml_loss(strategy, guarantee, noise)
     if loss.diameter == 0:

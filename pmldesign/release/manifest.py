@@ -18,9 +18,9 @@ import numpy as np
 
 from pmldesign.errors import version
 from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.loss import fallback_of
 from pmldesign.privacy.neighbours import pairwise_distances
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.pml_loss import fallback_of
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.release.noise.exact import ExactNoise
 from pmldesign.release.noise.sampler import library_version

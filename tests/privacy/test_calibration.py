@@ -27,8 +27,8 @@ from pmldesign.privacy import (
     l2_sensitivity,
     laplace_error,
     laplace_leakage_bound,
+    loss,
     pml_from_dp,
-    pml_loss,
     private_end,
 )
 from pmldesign.strategies import Strategy
@@ -273,7 +273,7 @@ def test_private_end_of_a_loss_that_meets_the_target_on_a_plateau():
 def test_many_columns_take_few_looks_at_all_of_them(kind, monkeypatch):
     """A few columns tell about how much noise is needed: twenty looks otherwise."""
     rng, cells = np.random.default_rng(3), 128
-    monkeypatch.setattr(pml_loss, "ROUGH", cells // 8)
+    monkeypatch.setattr(loss, "ROUGH", cells // 8)
     R = rng.standard_normal((3, cells)) * rng.uniform(0.5, 1.5, (1, cells))
     guarantee = PML(1.0, 1e-4) if kind is PML else kind(1.0, 1e-6, 1e-4)
     noise = "laplace" if kind is PML else "gaussian"
@@ -283,16 +283,16 @@ def test_many_columns_take_few_looks_at_all_of_them(kind, monkeypatch):
         EnvelopePML: "envelope_from_distances",
         PML: "laplace_leakage_from_distances",
     }[kind]
-    bound = getattr(pml_loss, name)
+    bound = getattr(loss, name)
 
     def counted(distances, *others, **named):
         looks.append(len(distances))
         return bound(distances, *others, **named)
 
-    monkeypatch.setattr(pml_loss, name, counted)
+    monkeypatch.setattr(loss, name, counted)
     found = calibrate(R, guarantee, noise=noise)
     assert 2 <= looks.count(R.shape[1]) <= 13
-    monkeypatch.setattr(pml_loss, "ROUGH", R.shape[1])
+    monkeypatch.setattr(loss, "ROUGH", R.shape[1])
     assert found.scale == pytest.approx(calibrate(R, guarantee, noise=noise).scale, rel=1e-6)
     value, target = loss_and_target(R, guarantee, noise, found.scale)
     assert value <= target * (1 + 1e-9)
@@ -303,7 +303,7 @@ def test_many_columns_take_few_looks_at_all_of_them(kind, monkeypatch):
 
 def test_few_columns_that_lose_nothing_are_no_start():
     """All but one of the columns are the same: those looked at first need no noise at all."""
-    R = np.zeros((1, 8 * pml_loss.ROUGH))
+    R = np.zeros((1, 8 * loss.ROUGH))
     R[0, 5] = 1.0
     least = np.full(R.shape[1], 1e-4)
     found = calibrate(R, PML(1.0, tuple(least)), noise="laplace")

@@ -42,11 +42,11 @@ from pmldesign.privacy.guarantees import (
     PMLGuarantee,
     RenyiDP,
 )
+from pmldesign.privacy.loss import leakage_at
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least as rounded_up
 from pmldesign.privacy.outward import at_most as rounded_down
 from pmldesign.privacy.outward import private_end
-from pmldesign.privacy.pml_loss import leakage_at
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy
 
