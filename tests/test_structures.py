@@ -36,7 +36,7 @@ MAKERS = {
     "designs/laplace/products.py": "a candidate of it",
     "designs/laplace/tables.py": "a candidate of it",
     "files/parts.py": "a row of FORMS",
-    "streams/beside_total.py": "the running sums that a strategy says it is made for",
+    "streams/on_line.py": "the running sums that a strategy says it is made for",
     "release/people/factors.py": "what these ask of one attribute",
     "release/people/queries.py": "workloads by names of attributes",
     "release/people/regions.py": "workloads by names of levels",

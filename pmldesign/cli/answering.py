@@ -12,9 +12,9 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.atomic import undisturbed
-from pmldesign.streams.durable.journal import Corrections, Journal
-from pmldesign.streams.durable.lines import Given, Lines
-from pmldesign.streams.endless.steps import certified_ratios
+from pmldesign.streams.endless_steps import certified_ratios
+from pmldesign.streams.journal import Corrections, Journal
+from pmldesign.streams.lines import Given, Lines
 from pmldesign.streams.stream import Answer, Input, Stream, answers
 
 CHUNK = 2**16

@@ -23,13 +23,11 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
-from pmldesign.streams.beside_total import on_line_of
-from pmldesign.streams.durable.journal import Journal
-from pmldesign.streams.durable.lines import Lines
-from pmldesign.streams.durable.log import Log
-from pmldesign.streams.endless.stream import Endless, endless_stream
-from pmldesign.streams.on_line import unit_scale
-from pmldesign.streams.series import one_series, series_of
+from pmldesign.streams.endless_steps import Endless, endless_stream
+from pmldesign.streams.journal import Journal
+from pmldesign.streams.lines import Lines
+from pmldesign.streams.log import Log
+from pmldesign.streams.on_line import on_line_of, one_series, series_of, unit_scale
 from pmldesign.streams.stream import Stream
 from pmldesign.workloads import Workload
 

@@ -263,8 +263,7 @@ class Mechanism(Drawn, Displayed):
                 strategy of rank below n.
         """
         from pmldesign.streams import Stream
-        from pmldesign.streams.beside_total import on_line_of
-        from pmldesign.streams.series import one_series, series_of
+        from pmldesign.streams.on_line import on_line_of, one_series, series_of
 
         self._require_stream(self.workload.public.kind in ("nothing", "records"))
         workload, series = series_of(self.workload.whole)

@@ -1,4 +1,4 @@
-"""Many blocks of y = T x + R z, z <- kept z + F^T x at once, in whole numbers (`whole`).
+"""Many blocks of y = T x + R z, z <- kept z + F^T x at once, in whole numbers (`rows`).
 
 A whole number is cut into digits of 20 bits or 16, a coefficient into two of 26, so that products
 and their sums are whole numbers below 2^53: matrix products of floating-point numbers are exact

@@ -1,6 +1,6 @@
 """y_t = (C x)_t on a grid: all of a stream that depends on data, in whole numbers.
 
-C is *defined* by whole numbers (`whole`): the columns of this matrix count, not those that were
+C is *defined* by whole numbers (`rows`): the columns of this matrix count, not those that were
 meant. Inputs are multiples of 2^-40, rounded down, which leaves inputs that differ by at most 1 as
 close. Before y_t is rounded to the grid it is off by at most `drift` whatever the data, and a part
 2^-30 of the grid. So the outputs of neighbours differ by a vector with

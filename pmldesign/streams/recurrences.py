@@ -3,9 +3,9 @@
     states   C_ij = g_i^T prod_{j < m <= i} diag(lambda(m)) 1 (`streams.factor` in the solvers):
              K numbers, in blocks of rows
     window   C with w diagonals below the main one: the last w inputs themselves
-    neither  exponentials without an end (`endless.steps`): 16 numbers
+    neither  exponentials without an end (`endless_steps`): 16 numbers
 
-`whole` goes from x to C x in whole numbers, `decoding` from y to C^-1 y in floating point.
+`rows` goes from x to C x in whole numbers, and from y to C^-1 y in floating point.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ import scipy
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.strategy import with_participation
-from pmldesign.streams.decoding import StatesDecoder, WindowDecoder
 from pmldesign.streams.digits import COEFFICIENT_BITS, KEPT_BITS, READ_BITS, STATE_BITS
-from pmldesign.streams.whole import WholeStates, WholeWindow
+from pmldesign.streams.rows import StatesDecoder, WholeStates, WholeWindow, WindowDecoder
 from pmldesign_solvers.streams.blocks import SIZE, BlockRows
 from pmldesign_solvers.streams.factor import Factor
 

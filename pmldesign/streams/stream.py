@@ -1,7 +1,7 @@
 """The noisy running sums of a stream, a step at a time.
 
 A step encodes y_t = (C x)_t in whole numbers and adds noise on the grid (`encoder`, `noise`). All
-that follows depends on y alone: x^_t = (C^-1 y)_t (`decoding`), and the answer A x^ by one number
+that follows depends on y alone: x^_t = (C^-1 y)_t (`rows`), and the answer A x^ by one number
 more. The error is that of scale A C^-1 z, with the exact standard
 deviations of the strategy. Several series are measured by the same C, each with noise of its own.
 """
@@ -17,9 +17,8 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.streams.encoder import Encoder, Real, dyadic
-from pmldesign.streams.noise import GridNoise, grid_noise
+from pmldesign.streams.noise import GridNoise, Owned, grid_noise
 from pmldesign.streams.on_line import OnLine
-from pmldesign.streams.owned import Owned
 from pmldesign.streams.sums import require_resumable
 from pmldesign_solvers.operators.operator import Array
 
@@ -58,7 +57,7 @@ class Stream(Owned):
     """Running sums of numbers, one at a time; exact but for the source of the noise.
 
     The state holds raw data: keep it as secret as these. A stream belongs to the process that made
-    it (`owned`).
+    it (`noise.Owned`).
 
     Args:
         strategy: what goes on line, of sensitivity 1.
@@ -184,7 +183,7 @@ class Stream(Owned):
             }
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state, which must not be used twice (`durable`).
+        """Go on from a saved state, which must not be used twice (`log`).
 
         Raises:
             InvalidInputError: steps were taken, the noise has a seed, or the state is of another

@@ -11,7 +11,7 @@ from journals import N, journal, position, sums, taken
 
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.streams import Log, Stream
-from pmldesign.streams.durable import log as files
+from pmldesign.streams import log as files
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 

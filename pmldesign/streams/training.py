@@ -1,7 +1,9 @@
-"""The noise of training: the rows of C^-1 z, a vector of d values each, one step at a time.
+"""Vectors such as gradients, in floating point: the noise of training, and running sums with it.
+
+The noise is the rows of C^-1 z, a vector of d values each, one step at a time (`CorrelatedNoise`).
 
 With y = C (x + C^-1 z) released, adding row t of C^-1 z to the gradients of step t is the
-mechanism: their sums have the errors A C^-1 z.
+mechanism: their sums have the errors A C^-1 z (`VectorStream`).
 
     bands     x_t = (z_t - sum_h C_(t, t - h) x_(t - h)) / C_tt,  h = 1 ... w, from the last w rows
     buffers   x_t = (z_t - sum_k g_k(t) q_k s_k) / C_tt,   s_k <- s_k + x_t / q_k,
@@ -20,15 +22,16 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from pmldesign.arguments import positive, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.strategy import with_participation
-from pmldesign.streams.owned import Owned
+from pmldesign.streams.noise import Owned
 from pmldesign.streams.recurrences import States
-from pmldesign.streams.sums import fingerprint, require_resumable
+from pmldesign.streams.sums import Sums, fingerprint, question_of, require_resumable, require_same
+from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
 
 Values = NDArray[np.floating[Any]]
@@ -43,7 +46,7 @@ class CorrelatedNoise(Owned):
 
     A step costs O(w d) for w + 1 bands, O(K d) for K buffers, and as much memory. The noise is made
     of floating-point numbers: the guarantee is that of the real Gaussian which they stand for. It
-    belongs to the process that made it (`owned`); `save` and `resume` carry it over.
+    belongs to the process that made it (`noise.Owned`); `save` and `resume` carry it over.
 
     Args:
         strategy: C, lower triangular.
@@ -242,3 +245,100 @@ def _rows_of(strategy: Strategy, width: int, dtype: np.dtype[Any]) -> _Bands | _
     if factor is not None:
         return _Buffers(States(strategy.name, factor), width, dtype)
     return _Bands(strategy.bands, width, dtype)
+
+
+class VectorStream(Owned):
+    """Running sums of vectors of d values, such as gradients, in floating point.
+
+    The l2 norm of what a person adds to a step is at most 1. A step costs O(K d) for a state of K
+    numbers, O(w d) for a strategy whose state is the last w inputs. Noise and state are
+    floating-point numbers: not for publication. A stream belongs to the process that made it
+    (`noise.Owned`); `save` and `resume` carry it over to another one.
+
+    Args:
+        strategy: lower triangular, of sensitivity 1, with the participation of a person.
+        scale: standard deviation of the noise on each entry of C x.
+        width: d.
+        seed: of the noise, for simulations: the same seed is the same noise; None for one from the
+            operating system.
+        workload: running sums; None for those that the strategy is made for.
+
+    Raises:
+        InvalidInputError: as `Stream`.
+    """
+
+    publishable = False
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        scale: float,
+        width: int,
+        *,
+        seed: int | None = None,
+        workload: Workload | None = None,
+    ) -> None:
+        super().__init__()
+        self.strategy, self.scale = strategy, scale * strategy.sensitivity
+        self._noise = CorrelatedNoise(strategy, self.scale, width, dtype=np.float64, generator=seed)
+        self.width = self._noise.width
+        self._sums = Sums(question_of(strategy, workload), self.scale, np.zeros(self.width))
+
+    @property
+    def time(self) -> int:
+        """How many steps were taken."""
+        return self._noise.time
+
+    def step(self, vector: ArrayLike) -> tuple[Array, float]:
+        """The noisy running sum, shape (d,), and the standard deviation of each of its entries.
+
+        Raises:
+            InvalidInputError: the stream is over, or the vector has another length.
+        """
+        x = np.asarray(vector, dtype=np.float64)
+        with self._turn:
+            self._begin(x, x.shape, 1)
+            answer: tuple[Array, float] = self._sums.take(x + self._noise.step())
+            return answer
+
+    def steps(self, vectors: ArrayLike) -> tuple[Array, Array]:
+        """Several steps at once: sums of shape (t, d) for vectors of that shape, deviations (t,).
+
+        Raises:
+            InvalidInputError: as `step`; then no step is taken.
+        """
+        x = np.array(vectors, dtype=np.float64)
+        with self._turn:
+            self._begin(x, x.shape[1:], len(x))
+            first = self.time
+            for row in x:
+                row += self._noise.step()
+            return self._sums.together(first, x)
+
+    def _begin(self, x: Array, shape: tuple[int, ...], count: int) -> None:
+        """Check the inputs of the next steps."""
+        if shape != (self.width,) or not np.isfinite(x).all():
+            raise InvalidInputError(
+                f"a step takes {self.width} finite numbers, got an array of shape {shape}"
+            )
+        self._noise.require_left(count)
+        self._turn.begun = True
+
+    def save(self) -> dict[str, Any]:
+        """The state for `resume`, as `numpy.savez` takes it: it has the noise, keep it secret."""
+        with self._turn:
+            total = np.copy(self._sums.total)
+            return {**self._noise.save(), "answers": self._sums.identity, "sum": total}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state with new noise; a state must not be used twice.
+
+        Raises:
+            InvalidInputError: as `Stream.resume`, or vectors of another length.
+        """
+        with self._turn:
+            self._noise.require_resumable(state)
+            require_same(state, "answers", self._sums.identity)
+            self._noise.resume(state)
+            self._turn.begun = True
+            self._sums.go_on(self.time, np.array(state["sum"], dtype=np.float64))

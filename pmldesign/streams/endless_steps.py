@@ -7,6 +7,8 @@ step, which leaves (C x)_t off by at most sum_m rho w_m 2^-128 / (1 - d_m) whate
 in floating point, from what is released alone, by the same numbers:
 
     kappa x^ = (y / rho - sum_m w_m d_m z_m) / sum_m w_m,      z_m <- d_m z_m + kappa x^.
+
+`endless_stream` makes a stream of it, for a guarantee.
 """
 
 from __future__ import annotations
@@ -19,17 +21,24 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.streams.digits import INPUT_BITS, OUTPUT_BITS
-from pmldesign.streams.endless.errors import errors, least_deviations
-from pmldesign.streams.endless.strategy import (
+from pmldesign.streams.endless_strategy import (
     BUFFERS,
     DECAY_BITS,
     GAIN_BITS,
     STEPS,
     WEIGHT_BITS,
     endless,
+    errors,
+    least_deviations,
 )
+from pmldesign.streams.noise import GridNoise
+from pmldesign.streams.on_line import OnLine, unit_scale
 from pmldesign.streams.rows import require_numbers
+from pmldesign.streams.stream import Stream
 from pmldesign_solvers.operators.operator import Array
 
 STATE_BITS = 128
@@ -204,3 +213,43 @@ def certified_ratios(identity: list[float], first: int, deviations: Array) -> Ar
         return None
     steps = np.arange(first + 1, first + len(deviations) + 1, dtype=np.float64)
     return np.asarray(deviations / (identity[1] * least_deviations(steps)) * (1.0 + 1e-9))
+
+
+class Endless(OnLine):
+    """The strategy without an end, whose whole numbers define it."""
+
+    name = "prefix:inf"
+
+    def __init__(self) -> None:
+        self.recurrence, self.sensitivity = Exponentials(), endless().sensitivity
+
+    @property
+    def distance(self) -> float:
+        """That of the columns in whole numbers."""
+        return self.sensitivity
+
+    def response(self, scale: float, least: float, total: Any) -> EndlessSums:
+        """The running sums."""
+        return EndlessSums(scale, least, total)
+
+
+def endless_stream(
+    guarantee: Guarantee, *, noise: GridNoise | None = None, series: int = 1
+) -> Stream:
+    """Running sums of numbers, however many there will be; a record changes one of them.
+
+    Args:
+        guarantee: of all answers together, under add-remove neighbours.
+        noise: where it comes from; None for OpenDP's exact sampler where that is installed, and
+            floating-point noise, not for publication, where it is not.
+        series: how many numbers a step has; a record changes one of them.
+
+    Raises:
+        InvalidInputError: a guarantee that Gaussian noise does not meet, or replace neighbours.
+    """
+    if guarantee.neighbours is Neighbours.REPLACE:
+        raise InvalidInputError(
+            f"a stream without an end has add-remove neighbours, not {guarantee!r}: no total is"
+            " public that nobody knows"
+        )
+    return Stream(Endless(), unit_scale(guarantee), noise, series)

@@ -17,9 +17,8 @@ from pathlib import Path
 
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.strategies.participation.schema import AnyParticipation, Participation
-from pmldesign.streams.durable.log import Log
-from pmldesign.streams.durable.record import Record
-from pmldesign.streams.owned import Owned
+from pmldesign.streams.log import Log, Record
+from pmldesign.streams.noise import Owned
 from pmldesign.streams.stream import Answer, Input, Stream, answers
 from pmldesign_solvers.operators.operator import Array
 
