@@ -72,8 +72,8 @@ from pmldesign.mechanisms import compose as compose
 from pmldesign.mechanisms import mechanism as mechanism
 from pmldesign.mechanisms.losses import alpha_curve as alpha_curve
 from pmldesign.mechanisms.losses import leakage as leakage
+from pmldesign.plots.notebook import plot as plot
 from pmldesign.plots.notebook import progress as progress
-from pmldesign.plots.objects import plot as plot
 from pmldesign.privacy.calibration import Calibration as Calibration
 from pmldesign.privacy.guarantees import PML as PML
 from pmldesign.privacy.guarantees import ZCDP as ZCDP

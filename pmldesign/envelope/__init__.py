@@ -1,16 +1,16 @@
 """Finite channels: pointwise maximal leakage, and its envelope under any post-processing."""
 
+from pmldesign.envelope.bounds import RandomizedResponseBounds as RandomizedResponseBounds
 from pmldesign.envelope.bounds import binary_envelope as binary_envelope
 from pmldesign.envelope.bounds import composition_bound as composition_bound
 from pmldesign.envelope.bounds import cvar_bound as cvar_bound
-from pmldesign.envelope.bounds import theorem3_bound as theorem3_bound
-from pmldesign.envelope.channel import Channel as Channel
-from pmldesign.envelope.closed_form import RandomizedResponseBounds as RandomizedResponseBounds
-from pmldesign.envelope.closed_form import randomized_response_bounds as randomized_response_bounds
-from pmldesign.envelope.closed_form import randomized_response_dp as randomized_response_dp
-from pmldesign.envelope.closed_form import (
+from pmldesign.envelope.bounds import randomized_response_bounds as randomized_response_bounds
+from pmldesign.envelope.bounds import randomized_response_dp as randomized_response_dp
+from pmldesign.envelope.bounds import (
     randomized_response_envelope as randomized_response_envelope,
 )
+from pmldesign.envelope.bounds import theorem3_bound as theorem3_bound
+from pmldesign.envelope.channel import Channel as Channel
 from pmldesign.envelope.curve import EnvelopeCurve as EnvelopeCurve
 from pmldesign.envelope.curve import Plateau as Plateau
 from pmldesign.envelope.curve import envelope_curve as envelope_curve

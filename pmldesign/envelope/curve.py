@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import doubles, real_numbers
 from pmldesign.envelope.channel import SMALLEST_DELTA, Channel, check_delta, require_channel
-from pmldesign.envelope.exact import exact_envelope
+from pmldesign.envelope.exact import GAP, exact_envelope
 from pmldesign.envelope.programs import largest_mass
-from pmldesign.envelope.search import GAP
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.display import Drawn
 from pmldesign_solvers.operators.operator import Array

@@ -1,10 +1,95 @@
-"""Progress where people wait for a result: in a notebook, or in a shell."""
+"""What a notebook shows: a picture of whatever has one, and progress where people wait.
+
+A picture is what `plot`, and the method of that name, return.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pmldesign.bounds import Bound
+from pmldesign.comparison.comparison import Comparison
+from pmldesign.comparison.sweeping import Sweep
+from pmldesign.designs.results import Optimized
+from pmldesign.designs.targets.least import LeastBudget
+from pmldesign.envelope import EnvelopeCurve
+from pmldesign.errors import InvalidInputError
+from pmldesign.mechanisms import Mechanism
+from pmldesign.plots.comparisons import comparisons_figure, sweep_figure
+from pmldesign.plots.designs import (
+    bounds_figure,
+    deviations_figure,
+    intervals_figure,
+    strategy_figure,
+)
+from pmldesign.plots.pictures import svg_text
+from pmldesign.plots.privacy import envelope_figure, privacy_figure
+from pmldesign.privacy.curves import PrivacyCurve
+from pmldesign.release.result import Release
+from pmldesign.strategies import Strategy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot(shown: Any) -> Figure:
+    """The picture of an object, with matplotlib (the plot extra).
+
+    Args:
+        shown: a comparison, several, or a sweep (errors); a strategy or a factorization (heat maps
+            of R and of its Gram matrix); a mechanism, `Optimized` or `LeastBudget` (the standard
+            deviation of every query); the bounds of `error_bounds`; `Mechanism.privacy` (delta
+            against epsilon); an envelope curve; a release (estimates and intervals).
+
+    Returns:
+        A figure, which notebooks show; `savefig` writes it as .pdf, .svg or .png.
+
+    Raises:
+        InvalidInputError: there is no picture of it, or nothing to draw.
+    """
+    figure = _figure(shown)
+    if figure is None:
+        raise InvalidInputError(
+            f"there is no picture of {type(shown).__name__}: plot takes comparisons, sweeps,"
+            " strategies of up to 2048 cells, mechanisms, bounds, privacy and envelope curves, and"
+            " releases"
+        )
+    vars(figure)["_repr_svg_"] = partial(svg_text, figure)  # how a notebook shows it
+    return figure
+
+
+def _figure(shown: Any) -> Figure | None:
+    several = isinstance(shown, Sequence) and not isinstance(shown, str) and bool(shown)
+    if several and all(isinstance(entry, Comparison) for entry in shown):
+        return comparisons_figure(shown)
+    if several and all(isinstance(entry, Bound) for entry in shown):
+        return bounds_figure(shown)
+    for kind, draw in PICTURES.items():
+        if isinstance(shown, kind):
+            return draw(shown)
+    strategy = getattr(shown, "strategy", None)
+    return strategy_figure(strategy) if isinstance(strategy, Strategy) else None
+
+
+def _deviations(noisy: Mechanism) -> Figure:
+    return deviations_figure({noisy.strategy.name: noisy.standard_deviations})
+
+
+PICTURES: dict[type, Callable[[Any], Figure | None]] = {
+    Comparison: lambda comparison: comparisons_figure([comparison]),
+    Sweep: sweep_figure,
+    Strategy: strategy_figure,
+    Mechanism: _deviations,
+    Optimized: lambda designs: _deviations(designs.mechanisms[designs.best]),
+    LeastBudget: lambda budget: _deviations(budget.mechanism),
+    PrivacyCurve: lambda curve: privacy_figure({"": curve}),
+    EnvelopeCurve: lambda curve: envelope_figure("", curve.deltas, {"exact envelope": curve.upper}),
+    Release: lambda release: intervals_figure(release.table),
+}
+"""The picture of every kind of object that has one."""
 
 
 def progress() -> Callable[[Any], None]:
