@@ -16,7 +16,7 @@ from pmldesign.release import Ledger, carry_out, prepare
 
 RELEASE = (
     "release/costs/ledger.py",
-    "release/costs/stores.py",
+    "release/costs/lines.py",
     "release/publish.py",
     "release/result.py",
     "files/atomic.py",

@@ -74,8 +74,7 @@ def command(asked: Asked) -> None:
     from pmldesign.files.strategies import read_noise, read_own_grid
     from pmldesign.release.databases.counted import people_of
     from pmldesign.release.people.schema import read_schema
-    from pmldesign.release.prepared import prepare
-    from pmldesign.release.publish import carry_out
+    from pmldesign.release.publish import carry_out, prepare
     from pmldesign.release.result import beside_path
 
     promise, schema, noise = asked.promise, asked.question.schema, asked.promise.noise

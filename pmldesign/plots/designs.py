@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from pmldesign.release.tables import ReleasedTable
+    from pmldesign.release.result import ReleasedTable
 
 PIXELS = 256
 """Rows and columns of a matrix that are drawn: beyond, each is the largest entry of a block."""

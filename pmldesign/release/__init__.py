@@ -14,11 +14,10 @@ __getattr__ = face(
         "estimates": "all_within consistent_tables",
         "intervals": "cube_half_widths half_widths",
         "manifest": "as_text manifest_of",
-        "measured.versions": "coarser",
+        "measured.measurements": "coarser",
         "nested_counts": "closest_cells rounded_cells",
-        "noise.exact": "calibrated_on exact_noise gaussian_parameter "
-        "laplace_parameter require_agreement",
-        "noise.sampler": "draw draw_cube privacy_map",
+        "noise": "calibrated_on exact_noise gaussian_parameter laplace_parameter require_agreement",
+        "nonlinear": "parse_quantiles",
         "people.drafts": "draft_schema",
         "people.histogram": "count_people read_histogram",
         "people.people": "CountedPeople",
@@ -27,10 +26,9 @@ __getattr__ = face(
         "people.schema": "as_schema read_schema",
         "post_processing": "cut_intervals nearest_whole nonnegative_cells "
         "running_whole whole_cells",
-        "prepared": "prepare",
         "private_schema": "Thresholds private_draft",
-        "publish": "carry_out release_tables",
-        "quantiles": "parse_quantiles",
+        "publish": "carry_out prepare release_tables",
         "result": "Release check_paths",
+        "sampler": "draw draw_cube privacy_map",
     },
 )

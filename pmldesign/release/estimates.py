@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pmldesign.errors import InvalidInputError
 from pmldesign.release.nested_counts import public_tops, regions_of, rounded_regions
 from pmldesign.release.post_processing import by_group, nearest_whole
 from pmldesign.release.public_counts import PublicCounts
@@ -30,6 +31,7 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.display import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.operators.operator import Array
@@ -232,3 +234,38 @@ def _largest_whole(workload: Workload, matrix: Any) -> float | None:
 
 def _are_whole(values: Array) -> bool:
     return bool((values == np.rint(values)).all())
+
+
+def require_histogram(queries: Workload, *, whole: bool, tables: bool = True) -> None:
+    """Refuse what needs a histogram where that would be too large.
+
+    Args:
+        queries: A, with what is public.
+        whole: whether the histogram is asked for.
+        tables: whether tables are all that is measured.
+
+    Raises:
+        InvalidInputError: it is needed.
+    """
+    if queries.shape[1] <= MAX_PRODUCT_CELLS:
+        return
+    cells = count_text(queries.shape[1])
+    if whole:
+        raise InvalidInputError(
+            "non-negative and whole numbers and quantiles are of a histogram, and that of "
+            f"{cells} cells does not fit into memory; leave attributes out of the schema"
+        )
+    if not (_is_counted(queries) and tables):
+        raise InvalidInputError(
+            f"a histogram of {cells} cells does not fit into memory; ask for tables of counts or "
+            "ranges, such as sex*age + region*age:prefix, or leave attributes out of the schema"
+        )
+
+
+def _is_counted(queries: Workload) -> bool:
+    """Whether these are tables of counts, sums and ranges, which have whole answers."""
+    tables = queries.as_tables()
+    if tables is None:
+        return False
+    ranges = all(asked.ends is not None for ways in tables.ways for asked in ways)
+    return ranges and bool((tables.weights == 1).all())

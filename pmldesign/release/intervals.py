@@ -38,7 +38,7 @@ from pmldesign.arguments import number
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import discrete_half_widths
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.noise.law import AnswerNoise
+from pmldesign.release.noise import AnswerNoise
 from pmldesign.strategies.row_kinds import RowKinds
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.operators.operator import Array

@@ -22,9 +22,9 @@ from pmldesign.privacy.loss import fallback_of
 from pmldesign.privacy.neighbours import pairwise_distances
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
-from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.release.noise.sampler import library_version
+from pmldesign.release.noise import ExactNoise
 from pmldesign.release.people.schema import Schema
+from pmldesign.release.sampler import library_version
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.whole.integers import Image
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING, Lattice

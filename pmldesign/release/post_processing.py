@@ -34,9 +34,12 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
+from pmldesign.errors import InvalidInputError
 from pmldesign.release.nested_counts import closest_regions, regions_of, rounded_regions
+from pmldesign.release.people.schema import Schema
 from pmldesign.release.public_counts import PublicCounts
 from pmldesign.workloads import Workload
+from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array
 
 HEAVY = 10.0
@@ -145,3 +148,20 @@ def cut_intervals(
     if largest is not None:
         lower, upper = np.clip(lower, 0.0, largest), np.clip(upper, 0.0, largest)
     return np.minimum(lower, estimate), np.maximum(upper, estimate)
+
+
+def require_whole_cells(schema: Schema | None, public: Public) -> None:
+    """Refuse whole cells where numbers are spread over cells, or have to add up to several tables.
+
+    Raises:
+        InvalidInputError: either.
+    """
+    if public.several:
+        raise InvalidInputError(
+            f"whole cells beside several known tables, {public.name!r}, need not add up to all of"
+            " them; leave integers out"
+        )
+    if schema is not None and schema.denominator > 1:
+        raise InvalidInputError(
+            "whole cells are counts, and numbers are spread over cells; leave integers out"
+        )

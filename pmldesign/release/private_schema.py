@@ -39,12 +39,12 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written
 from pmldesign.release.costs.budget import Cost
 from pmldesign.release.costs.ledger import Charge, Ledger, open_ledger
-from pmldesign.release.noise.exact import laplace_parameter
-from pmldesign.release.noise.sampler import Sampler, draw
+from pmldesign.release.noise import laplace_parameter
 from pmldesign.release.people.attribute import RESERVED, as_number, key_of, text_of
 from pmldesign.release.people.drafts import MOST_KEYS, UNORDERED, round_cuts
 from pmldesign.release.people.people import batches, column_names
 from pmldesign.release.publish import PAID
+from pmldesign.release.sampler import Sampler, draw
 
 UNIT = "add-remove neighbours with 1 row a person"
 OTHER = "other"

@@ -3,31 +3,249 @@
 The order: the mechanism is put on its lattice, the ledger may refuse, data are read and checked,
 the cost is written to the ledger, and only then noise is drawn. Signals wait from the payment until
 the release is there, and in its file where that is named. What comes after the measurements
-is a function of them, and of the number of records where that is public.
+is a function of them, and of the number of records where that is public. All of a release that does
+not depend on the data is made first (`prepare`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pmldesign.arguments import instance
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.files.atomic import PathName, undisturbed
 from pmldesign.mechanisms import Mechanism
+from pmldesign.mechanisms import mechanism as mechanism_for
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.costs.budget import Budget
 from pmldesign.release.costs.ledger import Ledger, ledger_of, open_ledger
 from pmldesign.release.costs.plan import Plan
 from pmldesign.release.databases.counted import people_of
-from pmldesign.release.noise.sampler import Sampler, draw
+from pmldesign.release.estimates import estimated, require_histogram
+from pmldesign.release.intervals import half_widths
+from pmldesign.release.manifest import manifest_of, not_private
+from pmldesign.release.measured.measurements import Measurements
+from pmldesign.release.noise import ExactNoise, exact_noise, require_agreement
+from pmldesign.release.nonlinear import Band, Ratios, bands, published, ratio_parts
+from pmldesign.release.people.histogram import count_people, count_tables, read_histogram
+from pmldesign.release.people.numbers import Number
 from pmldesign.release.people.people import CountedPeople
-from pmldesign.release.people.schema import Schema
-from pmldesign.release.prepared import Prepared, prepare
-from pmldesign.release.result import Release
+from pmldesign.release.people.queries import labels_of
+from pmldesign.release.people.schema import Schema, as_schema
+from pmldesign.release.post_processing import require_whole_cells
+from pmldesign.release.public_counts import PublicCounts, counted
+from pmldesign.release.result import Release, decimals_for
+from pmldesign.release.sampler import Sampler, draw
+from pmldesign.strategies.participation.strategy import person_rows, with_participation
+from pmldesign.strategies.whole.integers import Integers
+from pmldesign.strategies.whole.tables import TableCounts
+from pmldesign.workloads import Workload
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign_solvers.operators.operator import Array
 
 PAID = "note: the release is paid for, so it is finished first; a second signal would lose it\n"
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """All of a release that does not depend on the data.
+
+    Attributes:
+        noise: the mechanism on its lattice.
+        schema: of the people; None for a histogram.
+        widths: half-widths of the intervals, shape (m,).
+        manifest: what is published beside the table.
+        nonnegative: whether cells may not be negative.
+        integers: whether cells are to be whole.
+        parts: for each product its ratios, or the rows of its answers; () without any ratio.
+        bands: quantiles that are asked for.
+    """
+
+    noise: ExactNoise
+    schema: Schema | None
+    widths: Array
+    manifest: dict[str, Any]
+    nonnegative: bool = False
+    integers: bool = False
+    parts: tuple[Ratios | slice, ...] = ()
+    bands: tuple[Band, ...] = ()
+
+    @property
+    def denominator(self) -> int:
+        """D: counts are whole multiples of 1/D."""
+        return 1 if self.schema is None else self.schema.denominator
+
+    def counts(self, data: Any) -> Integers | TableCounts:
+        """The histogram of the data times D, or their tables where that is too large; checked.
+
+        Raises:
+            InvalidInputError, FileError: as `release`.
+        """
+        cells = self.noise.mechanism.workload.shape[1]
+        counts: Integers | TableCounts
+        exactly = self.noise.mechanism.neighbours is Neighbours.REPLACE
+        if self.schema is None:
+            counts = read_histogram(data, cells)
+        elif cells <= MAX_PRODUCT_CELLS:
+            counts = count_people(data, self.schema, exactly=exactly)
+        else:
+            subsets = self.noise.lattice.subsets
+            counts = count_tables(data, self.schema, subsets, exactly=exactly)
+        require_whole_people(number_of(counts) // self.denominator, self.noise)
+        return counts
+
+    def publish(self, counts: Integers | TableCounts, sampler: Sampler = draw) -> Release:
+        """Draw the noise, and make the table."""
+        values = self.noise.measure(counts, sampler=sampler)
+        content = self.manifest if sampler is draw else not_private(self.manifest)
+        public, answers = self.public_counts(counts), self.noise.of_answers
+        if public is not None:
+            content = {**content, "records": public.total}
+        known, spreads = answers.factorization, answers.deviations
+        queries = known.workload.whole
+        estimate = estimated(known.strategy, values, queries, public)
+        decimals = decimals_for(estimate.summed, spreads, estimate.size)
+        measured = Measurements(
+            *(known.strategy, values, answers.laws, public, (content,), queries, decimals),
+            schema=self.schema,
+        )
+        labels = labels_of(queries, self.schema)
+        steps = self.nonnegative, self.integers
+        table = measured.table(estimate, queries, labels, (spreads, self.widths), steps)
+        table = published(table, self.parts, estimate, queries, self.schema)
+        if (cells := estimate.cells) is None:
+            return Release(table, content, measurements=measured)
+        listed = () if public is None else tuple(public.rows(self.schema))
+        quantiles = tuple(band.read(cells) for band in self.bands)
+        return Release(table, content, quantiles, listed, measured)
+
+    def public_counts(self, counts: Integers | TableCounts) -> PublicCounts | None:
+        """The numbers of records in the data that are public."""
+        public = self.noise.mechanism.workload.public
+        if isinstance(counts, TableCounts):
+            parts = PublicCounts(public.members, (counts.total,)) if public else None
+        else:
+            parts = counted(public, counts)
+        if parts is None:
+            return None
+        return replace(parts, counts=tuple(n // self.denominator for n in parts.counts))
+
+
+def prepare(
+    mechanism: Mechanism,
+    *,
+    schema: Schema | Mapping[str, Any] | PathName | None = None,
+    level: float = 0.95,
+    simultaneous: bool = False,
+    nonnegative: bool = False,
+    integers: bool = False,
+    quantiles: Mapping[str, Sequence[float]] | None = None,
+    sampler: Sampler = draw,
+) -> Prepared:
+    """Everything before the data are read; arguments and errors as `release`."""
+    mechanism = mechanism.unweighted or mechanism
+    form = None if schema is None else as_schema(schema)
+    if form is not None:
+        form.require_release(mechanism.neighbours)
+        if form.cells != mechanism.workload.shape[1]:
+            raise InvalidInputError(
+                f"the schema has {form.cells} cells, the workload "
+                f"{mechanism.workload.shape[1]}; write the workload with names of attributes"
+            )
+        require_whole_groups(form, mechanism.workload)
+        mechanism = for_people(mechanism, form)
+    noise = exact_noise(mechanism, denominator=1 if form is None else form.denominator)
+    if integers:
+        require_whole_cells(form, mechanism.workload.public)
+    whole = nonnegative or integers or bool(quantiles)
+    tables = bool(noise.lattice.subsets)
+    require_histogram(mechanism.workload.whole, whole=whole, tables=tables)
+    if sampler is draw:
+        require_agreement(noise)
+    answers = noise.of_answers
+    widths = half_widths(answers, level, simultaneous=simultaneous)
+    if quantiles and form is None:
+        raise InvalidInputError("quantiles are of attributes: they need a schema")
+    parts = ratio_parts(answers, form, level, simultaneous=simultaneous)
+    wanted = tuple(bands(answers, form, quantiles, level)) if form and quantiles else ()
+    steps = {"nonnegative": nonnegative, "integers": integers}
+    content = manifest_of(
+        noise,
+        schema=form,
+        level=level,
+        simultaneous=simultaneous,
+        post_processing=[name for name, done in steps.items() if done],
+    )
+    ratios = sum(part.number for part in parts if isinstance(part, Ratios))
+    if ratios:  # each made of two ends
+        content |= {"queries": content["queries"] - ratios, "ratios": ratios}
+    if form is not None and form.suppress is not None:
+        content["suppress"] = {"relative_error": form.suppress}
+    return Prepared(noise, form, widths, content, nonnegative, integers, parts, wanted)
+
+
+def for_people(noisy: Mechanism, schema: Schema) -> Mechanism:
+    """The mechanism with the noise for the rows of a person in the schema.
+
+    Raises:
+        InvalidInputError: the guarantee speaks of single rows.
+    """
+    rows = person_rows(noisy.strategy)
+    if rows == schema.participation:
+        return noisy
+    measured = with_participation(noisy.strategy, schema.participation)
+    again = mechanism_for(
+        measured, noisy.workload, guarantee=noisy.guarantee, noise=noisy.noise.value
+    )
+    return replace(again, own_grid=noisy.own_grid)
+
+
+def require_whole_groups(schema: Schema, queries: Workload) -> None:
+    """Refuse public groups of cells among which the number of a record may be spread.
+
+    Raises:
+        InvalidInputError: they are not about whole records.
+    """
+    numbers = [(i, a) for i, a in enumerate(schema.attributes) if isinstance(a, Number)]
+    public = queries.public
+    for table in public.tables if public.several else ():
+        kept = [size if i in table else 1 for i, size in enumerate(schema.sizes)]
+        groups = np.broadcast_to(np.arange(math.prod(kept)).reshape(kept), schema.sizes)
+        for i, attribute in numbers:
+            attribute.require_whole(np.moveaxis(groups, i, 0), public.name)
+    if not numbers or public.groups is None:
+        return
+    every = np.full(math.prod(schema.sizes), -1)  # what cannot be is in no group
+    every[slice(None) if schema.possible is None else schema.possible] = public.groups
+    groups = every.reshape(schema.sizes)
+    for i, attribute in numbers:
+        attribute.require_whole(np.moveaxis(groups, i, 0), public.name)
+
+
+def number_of(counts: Integers | TableCounts) -> int:
+    """How many records the data hold, times D."""
+    return counts.total if isinstance(counts, TableCounts) else int(counts.sum())
+
+
+def require_whole_people(rows: int, noise: ExactNoise) -> None:
+    """Refuse a number of rows that people with k rows each cannot have, where it is public.
+
+    Raises:
+        InvalidInputError: it is no multiple of k.
+    """
+    people = noise.lattice.rows
+    k = 1 if people is None else people.times
+    if noise.mechanism.neighbours is Neighbours.REPLACE and rows % k:
+        raise InvalidInputError(
+            f"under replace everybody has exactly {k} rows, and {rows} rows are no "
+            f"multiple of {k}; take add-remove neighbours, for which {k} is the most"
+        )
 
 
 def release_tables(

@@ -7,7 +7,7 @@ import pytest
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
 from pmldesign.release import as_schema
-from pmldesign.release.measured import several, tables
+from pmldesign.release.measured import several
 
 CONTENT = {
     "attributes": [
@@ -83,9 +83,9 @@ def test_releases_that_coordinates_do_not_tell_are_refused(tmp_path, monkeypatch
     monkeypatch.setattr(several, "MOST_CELLS", 1)
     with pytest.raises(InvalidInputError, match="give --schema"):
         pml.read_measurements(*paths)
-    monkeypatch.setattr(tables, "MOST_COORDINATES", 13)  # 1 + 2 + 1 + 2 + 3 + 3 and one, 12
+    monkeypatch.setattr(several, "MOST_COORDINATES", 13)  # 1 + 2 + 1 + 2 + 3 + 3 and one, 12
     pml.read_measurements(*paths, schema=CONTENT)
-    monkeypatch.setattr(tables, "MOST_COORDINATES", 11)
+    monkeypatch.setattr(several, "MOST_COORDINATES", 11)
     with pytest.raises(InvalidInputError, match="at most"):
         pml.read_measurements(*paths, schema=CONTENT)
 

@@ -160,7 +160,7 @@ def test_nothing_is_drawn_if_the_entry_cannot_be_written(tmp_path, data, monkeyp
         raise OSError(28, "No space left on device")
 
     drawn = []
-    monkeypatch.setattr("pmldesign.release.costs.stores.os.fsync", fail)
+    monkeypatch.setattr("pmldesign.release.costs.lines.os.fsync", fail)
     with pytest.raises(FileError, match="No space left"):
         release_tables(
             made(PureDP(1.0)),

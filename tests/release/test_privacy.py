@@ -156,7 +156,7 @@ def test_a_release_is_refused_if_the_library_disagrees(guarantee, monkeypatch):
         noisy = exact_noise(made)
         require_agreement(noisy)
         monkeypatch.setattr(
-            "pmldesign.release.noise.exact.privacy_map",
+            "pmldesign.release.noise.privacy_map",
             lambda kind, scale, distance: privacy_map(kind, scale / 1.01, distance),
         )
         with pytest.raises(PmldesignError, match="nothing is released"):

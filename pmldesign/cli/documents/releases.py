@@ -23,9 +23,8 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import of_scale, shortest
 from pmldesign.release.measured.measurements import Answers, Measurements
 from pmldesign.release.measured.several import words_of
-from pmldesign.release.noise.exact import ExactNoise
-from pmldesign.release.result import Release, manifest_path
-from pmldesign.release.tables import ReleasedTable
+from pmldesign.release.noise import ExactNoise
+from pmldesign.release.result import Release, ReleasedTable, manifest_path
 
 MOST_ROWS = 50
 """Of a table that a page shows: its first lines."""

@@ -190,7 +190,7 @@ class QuestionOptions:
         asked = [guarantee for guarantee in guarantees if guarantee is not None and guarantee.pml]
         if not asked or self.schema is None:
             return
-        from pmldesign.release.noise.exact import require_cells
+        from pmldesign.release.noise import require_cells
         from pmldesign.release.people.schema import read_schema
 
         if read_schema(self.schema).denominator > 1:

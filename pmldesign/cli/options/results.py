@@ -64,7 +64,7 @@ class AnswerOptions:
         Raises:
             InvalidInputError: quantiles that are none.
         """
-        from pmldesign.release.quantiles import parse_quantiles
+        from pmldesign.release.nonlinear import parse_quantiles
 
         return {**vars(self), "quantiles": dict(map(parse_quantiles, self.quantiles))}
 

@@ -41,7 +41,7 @@ def command(asked: Asked) -> None:
     from pmldesign.cli.documents.releases import answers_document
     from pmldesign.release.measured.files import read_measurements
     from pmldesign.release.people.schema import read_schema
-    from pmldesign.release.tables import check_table_path
+    from pmldesign.release.result import check_table_path
 
     if not asked.files:
         raise InvalidInputError("there are no measurements; write pmldesign ask m.npz 'QUERIES'")

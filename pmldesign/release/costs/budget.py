@@ -12,7 +12,7 @@ from pmldesign.privacy.analytic_gaussian import gaussian_delta
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written
 from pmldesign.release.costs.plan import Plan
-from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.release.noise import ExactNoise
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 
 

@@ -17,7 +17,7 @@ losses compose to less; each of its releases is made once, and no other. To choo
 the losses so far would not be valid (arXiv 2602.06756).
 
 The order: read; refuse; read and check the data; write the cost to the disk, after all lines that
-were read (`stores`); only then draw. A crash after that leaves the budget spent and nothing
+were read (`lines`); only then draw. A crash after that leaves the budget spent and nothing
 published. Nothing is ever paid back.
 
 A ledger belongs to people, not to a path. It holds a random key, and of the data of each release
@@ -54,16 +54,18 @@ from pmldesign.release.costs.budget import (
 from pmldesign.release.costs.lines import (
     FORMAT,
     LIMITS,
+    Store,
     append_line,
     damaged,
     entry_of,
+    is_shared,
     numbers_of,
+    opened_store,
     read_lines,
     total_of,
 )
 from pmldesign.release.costs.plan import Plan, parse_plan, plan_from_json
-from pmldesign.release.costs.stores import Store, is_shared, opened_store
-from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.release.noise import ExactNoise
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ whose distribution the library dp-accounting computes on a grid, rounded towards
 ("connect the dots" [DGK]). It convolves by Fourier transforms; ALLOWANCE covers their rounding.
 
 Noise of whole numbers: the discrete Gaussian is e^(+-kappa) of the Gaussian, which 2^-40 of mu and
-the allowance cover (`noise.exact`). The distribution function of the discrete Laplace of scale b is
-that of the continuous one at points x_j with x_j - x_(j-k) <= k + 1/(4 b), so that its trade-off
+the allowance cover (`release.noise`). The distribution function of the discrete Laplace of scale b
+is that of the continuous one at points x_j with x_j - x_(j-k) <= k + 1/(4 b), so that its trade-off
 function for a shift of k lies above that of the continuous one for k + 1/(4 b).
 
 References:
@@ -42,7 +42,7 @@ from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.noise.exact import ExactNoise
+from pmldesign.release.noise import ExactNoise
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 
 ALLOWANCE = 1e-13

@@ -7,10 +7,15 @@ reader decides by its rule (`people.attribute`), which key a text is, whether 2.
 outside, it decides: the database makes the answer small (`values`), numbers become cuts, and texts
 that can be no key NULL.
 
-With what tells people apart the database has to know cells, and keeps k rows of each (`kept`). Of
-numbers the answer has the parts of cells: a value between t_k and t_(k+1), w of D parts of the way,
-adds D - w parts to the cell of t_k and w to that of t_(k+1), as whole numbers; of several numbers
-the products of these.
+With what tells people apart the database has to know cells, and keeps k rows of each: those of
+`people.persons`, with MD5 as the keyed hash (`kept_rows`). The key is part of the query, drawn
+afresh for each; whatever the hash, what is kept depends on that person's rows alone. State 1 has
+rows with a cell; rows of nobody (-1) and of values that are to be refused (2) pass, so that the
+release is refused.
+
+Of numbers the answer has the parts of cells: a value between t_k and t_(k+1), w of D parts of the
+way, adds D - w parts to the cell of t_k and w to that of t_(k+1), as whole numbers; of several
+numbers the products of these.
 
 So the counts are those of a file with the same rows. The query is written for DuckDB, and sqlglot
 writes it for others.
@@ -23,10 +28,9 @@ from collections.abc import Sequence
 from itertools import pairwise, product
 
 from pmldesign.errors import InvalidInputError, require_extra
-from pmldesign.release.databases.kept import kept_rows
-from pmldesign.release.databases.values import UNTOLD, Column, literal, quoted
+from pmldesign.release.databases.values import UNTOLD, Column, literal, quoted, texts_of
 from pmldesign.release.people.numbers import Number
-from pmldesign.release.people.schema import Schema
+from pmldesign.release.people.schema import Combination, Schema
 from pmldesign.strategies.whole.integers import EXACT_INT64
 
 DIALECTS = ("duckdb", "postgres", "bigquery", "snowflake", "spark")
@@ -230,3 +234,68 @@ def _counted(schema: Schema) -> str:
 
 def _numbers(count: int) -> str:
     return ", ".join(str(number + 1) for number in range(count))
+
+
+def kept_rows(schema: Schema, columns: Sequence[Column], key: str) -> list[str]:
+    """Layers of a query from the table `cells` to `kept`.
+
+    Args:
+        schema: with the columns of a person.
+        columns: its attributes.
+        key: of the hash.
+    """
+    persons = [f"person_{number}" for number in range(len(schema.person))]
+    texts = [f"cell_{column.place}" for column in columns]
+    steps = [f"step_{column.place}" for column in columns if column.sums]
+    values = [*texts, *steps]
+    nobody = " OR ".join(f"COALESCE({name}, '') = ''" for name in persons)
+    untold = " OR ".join(f"SUBSTRING({text}, 1, 1) = '{UNTOLD}'" for text in texts)
+    dropped = " OR ".join(
+        f"{text} IS NULL" + (f" AND step_{column.place} IS NULL" if column.sums else "")
+        for text, column in zip(texts, columns, strict=True)
+    )
+    never = "".join(
+        f" WHEN {_holds(columns, combination)} THEN {0 if schema.drops else 2}"
+        for combination in schema.impossible
+    )
+    state = (
+        f"CASE WHEN {nobody} THEN -1 WHEN {untold} THEN 2{never} WHEN {dropped} THEN 0 ELSE 1 END"
+    )
+    told = [f"cell_{c.place}" for c, tells in zip(columns, schema.telling, strict=True) if tells]
+    whole = schema.one_per is None or len(told) == len(values)
+    within = ["state", *persons, *(values if whole else told)]
+    turn = f"ROW_NUMBER() OVER (PARTITION BY {_list(within)} ORDER BY drawn, {_list(values)})"
+    turns = f"*, {turn} AS turn"
+    order = ["drawn", *values] if whole else [_hash(key, [*persons, *told]), *told]
+    if schema.one_per is None:
+        order = ["turn", *order]
+    elif whole:
+        turns = f"DISTINCT state, {_list([*persons, *values])}, drawn, 1 AS turn"
+    places = f"ROW_NUMBER() OVER (PARTITION BY state, {_list(persons)} ORDER BY {_list(order)})"
+    once = "" if schema.one_per is None else " WHERE turn = 1 OR state <> 1"
+    drawn = _hash(key, [*persons, *values])
+    return [
+        f"states AS (SELECT *, {state} AS state, {drawn} AS drawn FROM cells)",
+        f"turns AS (SELECT {turns} FROM states WHERE state <> 0)",
+        f"places AS (SELECT *, {places} AS place FROM turns{once})",
+        f"kept AS (SELECT * FROM places WHERE place <= {schema.rows_per_person} OR state <> 1)",
+    ]
+
+
+def _holds(columns: Sequence[Column], combination: Combination) -> str:
+    """Whether a row has a combination of values that cannot be."""
+    parts = []
+    for place, numbers in combination:
+        texts = texts_of(columns[place].attribute)
+        listed = _list([literal(texts[number]) for number in numbers])
+        parts.append(f"cell_{place} IN ({listed})")
+    return " AND ".join(parts)
+
+
+def _hash(key: str, parts: Sequence[str]) -> str:
+    texts = [f"COALESCE(CAST({part} AS TEXT), '')" for part in parts]
+    return "MD5(" + " || '|' || ".join([f"'{key}'", *texts]) + ")"
+
+
+def _list(parts: Sequence[str]) -> str:
+    return ", ".join(parts)

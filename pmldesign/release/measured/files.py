@@ -34,7 +34,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.release.manifest import workload_digest
 from pmldesign.release.measured.measurements import Measurements
 from pmldesign.release.measured.several import combined
-from pmldesign.release.noise.law import NoiseLaw
+from pmldesign.release.noise import NoiseLaw
 from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import Schema, as_schema
 from pmldesign.release.public_counts import PublicCounts, groups_of

@@ -14,20 +14,14 @@ from itertools import combinations
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release.estimates import estimated
+from pmldesign.release.estimates import estimated, require_histogram
 from pmldesign.release.intervals import half_widths
 from pmldesign.release.measured.measurements import Answers, Measurements
+from pmldesign.release.nonlinear import bands, published, ratio_parts
 from pmldesign.release.people.factors import Factor, total_factor
-from pmldesign.release.people.queries import parse_queries, product_of
+from pmldesign.release.people.queries import labels_of, parse_queries, product_of
 from pmldesign.release.people.schema import Schema
-from pmldesign.release.prepared import (
-    labels_of,
-    published,
-    ratio_parts,
-    require_histogram,
-    require_whole_cells,
-)
-from pmldesign.release.quantiles import bands
+from pmldesign.release.post_processing import require_whole_cells
 from pmldesign.strategies.base import ANSWER_TOLERANCE
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES

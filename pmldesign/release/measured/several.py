@@ -6,18 +6,28 @@ With standard deviations s_1, s_2 ... of the noise of each,
 
 have noise of equal variance, so that L = A R^+ has the least variance of all unbiased answers:
 diag(A (sum_f R_f^T R_f / s_f^2)^+ A^T), never more than that of one file alone. R is written out
-for few cells, and beyond them in the coordinates of its tables (`tables`).
+for few cells, and beyond them in the coordinates of its tables (`TableSpace`).
 
 All releases together: epsilons of Laplace and cube noise add up, and so do squares of mu of
 Gaussian noise (`privacy.composition`), for releases that were chosen after others were seen too.
+
+Tables over sets S of attributes tell what the residuals of all T within them tell, with the
+orthonormal coordinates
+
+    Q_T = (x)_i (H_i if i in T, else 1^T / n_i^(1/2)),    H_i contrasts (`marginals.residuals`),
+
+together Q, of d = sum_T prod_{i in T} (n_i - 1) rows: as many numbers as the tables have of their
+own. A strategy on these tables is R = B Q with B = R Q^T, so that R^+ = Q^T B^+, and an answer to
+a = a Q^T Q has the variance norm(a Q^T B^+)^2. B is small where the histogram is not.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,16 +38,29 @@ from pmldesign.privacy.curves import PrivacyCurve, pure_curve
 from pmldesign.privacy.guarantees import ApproxDP, Guarantee, PureDP
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, float_above, root_above
+from pmldesign.release.estimates import Attributes, all_within
 from pmldesign.release.measured.measurements import Measurements
-from pmldesign.release.measured.tables import MOST_COORDINATES, tables_together
+from pmldesign.release.people.queries import NamedQueries, named_queries
 from pmldesign.release.people.schema import Schema
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.base import ANSWER_TOLERANCE
+from pmldesign.strategies.marginals.residuals import contrasts
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
+from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign.workloads.public import Public
+from pmldesign_solvers.operators.operator import Array
 
 MOST_CELLS = 4096
 """Of several releases whose matrix is written out; its inverse takes a minute."""
+MOST_COORDINATES = 4096
+"""d; the inverse of B takes a minute."""
+BATCH_ENTRIES = 2**23
+"""Of histograms that are measured at a time."""
+PROBES = 16
+"""Random histograms that tell whether a strategy or a query is one of these tables."""
 
 
 def combined(parts: Sequence[Measurements], schema: Schema | None = None) -> Measurements:
@@ -160,3 +183,193 @@ def _curve(manifest: Mapping[str, Any]) -> PrivacyCurve:
         ratio = root_above(distance / Fraction(noise["sigma"]) ** 2)
         return PrivacyCurve(Noise.GAUSSIAN, ratio * (1 + SENSITIVITY_ROUNDING))
     return pure_curve(float_above("epsilon", distance / Fraction(noise["parameter"])))
+
+
+class TableSpace:
+    """The coordinates of all residuals within some sets of attributes.
+
+    Attributes:
+        sizes: number of values of each attribute.
+        subsets: the sets T.
+    """
+
+    def __init__(self, sizes: Sequence[int], subsets: Sequence[Attributes]) -> None:
+        self.sizes = tuple(sizes)
+        within = all_within(tuple(subsets))
+        self.subsets = [subset for subset in within if all(sizes[i] > 1 for i in subset)]
+        self._rows = [contrasts(np.eye(n)) / math.sqrt(n) for n in self.sizes]
+        self._means = [np.full((1, n), 1 / math.sqrt(n)) for n in self.sizes]
+        self._shapes = [
+            [n - 1 if i in subset else 1 for i, n in enumerate(self.sizes)]
+            for subset in self.subsets
+        ]
+        self.dimensions = sum(map(math.prod, self._shapes))
+
+    def of(self, x: Array) -> Array:
+        """Q x, shape (d, c), for x of shape (n, c)."""
+        parts = []
+        for subset in self.subsets:
+            part = x.reshape(*self.sizes, -1)
+            for axis in sorted(range(len(self.sizes)), key=lambda i: i in subset):
+                rows = self._rows[axis] if axis in subset else self._means[axis]
+                part = np.moveaxis(np.tensordot(rows, part, axes=(1, axis)), 0, axis)
+            parts.append(part.reshape(-1, x.shape[1]))
+        return np.concatenate(parts)
+
+    def histogram(self, coordinates: Array) -> Array:
+        """Q^T z, shape (n, c), for z of shape (d, c)."""
+        found = np.zeros((math.prod(self.sizes), coordinates.shape[1]))
+        ends = np.cumsum([math.prod(shape) for shape in self._shapes])[:-1]
+        for number, part in enumerate(np.split(coordinates, ends)):
+            found += self._residual(number, part)
+        return found
+
+    def _residual(self, number: int, part: Array) -> Array:
+        """Q_T^T z, shape (n, c), for z of shape (d_T, c)."""
+        subset, found = self.subsets[number], part.reshape(*self._shapes[number], -1)
+        for axis in sorted(range(len(self.sizes)), key=lambda i: i not in subset):
+            rows = self._rows[axis] if axis in subset else self._means[axis]
+            found = np.moveaxis(np.tensordot(rows, found, axes=(0, axis)), 0, axis)
+        return found.reshape(-1, part.shape[1])
+
+    def seen(self, ask: Callable[[Array], Array], rows: int) -> Array:
+        """M Q^T, shape (r, d), for x -> M x on several histograms."""
+        check_entries("the measurements of tables", (rows, self.dimensions))
+        step, parts = max(1, BATCH_ENTRIES // math.prod(self.sizes)), []
+        for number, shape in enumerate(self._shapes):
+            unit = np.eye(math.prod(shape))
+            for start in range(0, len(unit), step):
+                parts.append(ask(self._residual(number, unit[:, start : start + step])))
+        return np.hstack(parts)
+
+    def left(self, ask: Callable[[Array], Array], seen: Array) -> Array:
+        """How much of each row of M is in no table, relative, as random histograms tell it."""
+        x = np.random.default_rng(0).standard_normal((math.prod(self.sizes), PROBES))
+        whole = ask(x)
+        missing = np.linalg.norm(whole - seen @ self.of(x), axis=1)
+        size = np.linalg.norm(whole, axis=1)
+        return _relative(missing, size)
+
+
+class TablesTogether(Strategy):
+    """Several strategies on tables, one below the other.
+
+    Args:
+        space: of their tables.
+        seen: B.
+        public: what is public, which none of them tells.
+    """
+
+    def __init__(self, space: TableSpace, seen: Array, public: Public) -> None:
+        self.name, self.public = "several releases", public
+        self._space, self._seen = space, seen
+        self.shape = len(seen), math.prod(space.sizes)
+        self._asked: tuple[Workload, Array] | None = None
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R, shape (r, n); refused if too large."""
+        check_entries("the matrix of several releases", self.shape)
+        return self._space.histogram(self._seen.T).T
+
+    @cached_property
+    def _inverse_and_rank(self) -> tuple[Array, int]:
+        inverse = self._inverse_of_seen
+        return self._space.histogram(inverse), int(np.rint(np.einsum("ij,ji", inverse, self._seen)))
+
+    @cached_property
+    def _inverse_of_seen(self) -> Array:
+        return np.asarray(np.linalg.pinv(self._seen, rcond=1e-11))
+
+    def measure(self, x: Array) -> Array:
+        """R x."""
+        return np.asarray(self._seen @ self._space.of(x.reshape(self.cells, -1))).reshape(
+            -1, *x.shape[1:]
+        )
+
+    def estimate(self, measurements: Array) -> Array:
+        """R^+ y."""
+        found = self._inverse_of_seen @ measurements.reshape(self.shape[0], -1)
+        return self._space.histogram(found).reshape(-1, *measurements.shape[1:])
+
+    def require_answers(self, workload: Workload) -> None:
+        """Refuse a workload that R does not determine, as `Strategy`."""
+        seen = self._of(workload)
+        left = self._space.left(workload.matvec, seen)
+        missing = np.linalg.norm(seen - seen @ self._inverse_of_seen @ self._seen, axis=1)
+        size = np.linalg.norm(seen, axis=1)
+        left = np.maximum(left, _relative(missing, size))
+        missed = np.flatnonzero(left > ANSWER_TOLERANCE)
+        if missed.size:
+            raise InvalidInputError(
+                f"several releases cannot answer {workload.row_label(int(missed[0]))}: it lies"
+                " outside what they measure"
+            )
+
+    def reconstruction(self, workload: Workload) -> Array:
+        """L = A R^+, shape (m, r)."""
+        self.require_answers(workload)
+        return np.asarray(self._of(workload) @ self._inverse_of_seen)
+
+    def variances(self, workload: Workload) -> Array:
+        """diag(L L^T), shape (m,)."""
+        return np.asarray(np.square(self.reconstruction(workload)).sum(axis=1))
+
+    def _of(self, workload: Workload) -> Array:
+        """A Q^T, kept for the workload that was asked last."""
+        if self._asked is None or self._asked[0] is not workload:
+            rows = workload.shape[0]
+            self._asked = workload, self._space.seen(workload.matvec, rows)
+        return self._asked[1]
+
+
+def _relative(part: Array, size: Array) -> Array:
+    return np.asarray(np.divide(part, size, where=size > 0, out=np.zeros(len(size))))
+
+
+def tables_together(
+    strategies: Sequence[tuple[Strategy, Workload | None]],
+    scales: Sequence[float],
+    schema: Schema | None,
+) -> Strategy | None:
+    """The strategies with their scales in coordinates; None where these do not tell them.
+
+    Args:
+        strategies: each with the queries that were released.
+        scales: what its measurements are multiplied by.
+        schema: of the releases.
+    """
+    first, cells = strategies[0][0], strategies[0][0].cells
+    told = [_tables_of(queries, schema) for _, queries in strategies]
+    if cells > MAX_PRODUCT_CELLS or None in told:
+        return None
+    (sizes, *others), subsets = zip(*(part for part in told if part is not None), strict=True)
+    space = TableSpace(sizes, [subset for part in subsets for subset in part])
+    same = all(other == sizes for other in others) and math.prod(sizes) == cells
+    if not same or space.dimensions > MOST_COORDINATES:
+        return None
+    parts = []
+    for (strategy, _), scale in zip(strategies, scales, strict=True):
+        seen = space.seen(strategy.measure, strategy.shape[0])
+        if space.left(strategy.measure, seen).max() > ANSWER_TOLERANCE:
+            return None
+        parts.append(scale * seen)
+    return TablesTogether(space, np.vstack(parts), first.public)
+
+
+def _tables_of(
+    queries: Workload | None, schema: Schema | None
+) -> tuple[tuple[int, ...], list[Attributes]] | None:
+    """Sizes of the attributes and the sets that are asked; None where there are no tables."""
+    if queries is None:
+        return None
+    tables = queries.as_tables()
+    if tables is not None:
+        return tables.sizes, list(tables.subsets)
+    named = named_queries(queries, schema)
+    if schema is None or not isinstance(named, NamedQueries):
+        return None
+    parts = (
+        tuple(i for i, factor in enumerate(part) if not factor.is_total) for part in named.parts
+    )
+    return schema.sizes, list(parts)

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property, partial
+from itertools import chain
 
 import numpy as np
 
@@ -242,3 +244,36 @@ def _hint(name: str, names: list[str]) -> str:
         return f"write {inner}:{function} for numbers, {inner} for the counts of its values; "
     close = get_close_matches(name, names, n=1)
     return f"did you mean {close[0]!r}? " if close else ""
+
+
+def labels_of(queries: Workload, schema: Schema | None) -> dict[str, list[str]]:
+    """Labels of the attributes, or the numbers of the queries."""
+    named = named_queries(queries, schema)
+    if named is not None:
+        return named.labels()
+    return {"query": [str(number) for number in range(queries.shape[0])]}
+
+
+def named_queries(queries: Workload, schema: Schema | None) -> NamedQueries | RegionQueries | None:
+    """The queries by names of attributes, as which a workload was written; None if it was not."""
+    if schema is not None:
+        with suppress(InvalidInputError):
+            named = parse_queries(queries.name, schema)
+            if same_queries(named.workload, queries):
+                return named
+    return None
+
+
+def same_queries(first: Workload, second: Workload) -> bool:
+    """Whether two workloads ask the same: the same tables, or the same of three histograms."""
+    one, other = first.as_tables(), second.as_tables()
+    if one and other and [*map(len, one.ways)] == [*map(len, other.ways)]:
+        same = (one.sizes, one.subsets) == (other.sizes, other.subsets) and one.kinds == other.kinds
+        return same and all(map(same_queries, chain(*one.ways), chain(*other.ways)))
+    if first.shape != second.shape or first.shape[1] > MAX_PRODUCT_CELLS:
+        return False
+    for seed in range(3):
+        x = np.random.default_rng(seed).integers(0, 2**10, first.shape[1]).astype(np.float64)
+        if not np.allclose(first.matvec(x), second.matvec(x), rtol=1e-9, atol=0):
+            return False
+    return True

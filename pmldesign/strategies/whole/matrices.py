@@ -11,7 +11,7 @@ r"""Matrices, and products of them, in whole numbers (`lattice`).
     anything else Z = round(2^k R), and L of R itself: the answer is off by at most
                   2^(-k-1) norm(L_i)_1 a person, which the manifest states
 
-k is raised until the error computed from Z is within 1e-6 of that of R (`release.noise.exact`).
+k is raised until the error computed from Z is within 1e-6 of that of R (`release.noise`).
 
 Rank: the singular values of R' computed in floating point are off by n 2^-53 norm(R'), far below
 the RANK_CUTOFF 1e-10 of the strategies.

@@ -28,6 +28,9 @@ columns: sensitivities are D (for squares D^2) times those of cells, and units a
 
 Without a calibration (PML with a vacuous guarantee, or none) there is no release.
 
+Answers. Measurement j is off by u_j eta_j, u_j the units, and an answer by sum_j L_ij u_j eta_j,
+whose law is published. Several releases have a law for each run of measurements.
+
 References:
     Canonne, Kamath and Steinke, The discrete Gaussian for differential privacy, 2020.
 """
@@ -42,19 +45,19 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.factorization import Factorization
-from pmldesign.mechanisms import Mechanism, own_lattice
+from pmldesign.mechanisms import Mechanism, own_lattice, variance
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.calibration import calibrate, gaussian_scale
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written, float_above, root_above
-from pmldesign.release.noise.law import AnswerNoise, NoiseLaw
-from pmldesign.release.noise.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
 from pmldesign.release.public_counts import counted
+from pmldesign.release.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.strategies.whole.tables import TableCounts, table_of_ones
+from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 
@@ -69,6 +72,58 @@ AGREEMENT = 1e-9
 """The library rounds its losses upwards, by a few units in the last place."""
 LATTICE_LOSS = 1e-6
 """The error on the lattice is above that of the design by this part at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseLaw:
+    """Discrete noise on some measurements, independent but for the cube.
+
+    Attributes:
+        kind: Gaussian, Laplace or cube.
+        scale: s or b, in units.
+        units: u, shape (r,).
+        own_grid: whether what is measured is whole without any rounding.
+    """
+
+    kind: Noise
+    scale: float
+    units: Array
+    own_grid: bool = False
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation on a measurement, the largest."""
+        root = math.sqrt(variance(self.kind, self.scale, self.units.size))
+        return root * float(self.units.max())
+
+    def times(self, factor: float) -> NoiseLaw:
+        """The law of measurements that are multiplied by a number."""
+        return replace(self, units=self.units * factor)
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerNoise:
+    """The noise of answers.
+
+    Attributes:
+        factorization: the strategy on the queries.
+        laws: of runs of its measurements, one after the other, of equal deviation.
+    """
+
+    factorization: Factorization
+    laws: tuple[NoiseLaw, ...]
+
+    @property
+    def deviations(self) -> Array:
+        """Standard deviation of every answer, shape (m,)."""
+        deviation = max(law.deviation for law in self.laws)
+        return np.asarray(deviation * np.sqrt(self.factorization.variances))
+
+    def answering(self, queries: Workload) -> AnswerNoise:
+        """That of the answers to other queries, made of the same measurements."""
+        known = self.factorization
+        asked = queries.beside(known.workload.public)
+        return replace(self, factorization=Factorization(asked, known.strategy, known.neighbours))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,1 +1,0 @@
-"""Exact noise: strategies of whole numbers, and samplers that draw on them."""
