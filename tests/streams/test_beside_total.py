@@ -22,8 +22,8 @@ from pmldesign.streams import (
     FloatingGaussian,
     Journal,
     Stream,
-    beside_total,
     endless_stream,
+    on_line,
     on_line_of,
 )
 from pmldesign.workloads import RunningWorkload, as_workload
@@ -141,7 +141,7 @@ def test_beside_the_total_is_less_noise_than_without(monkeypatch):
     _, deviations = Stream(made, 1.0, FloatingGaussian(0)).steps([0] * 59)
     plain = np.sqrt(2.0 * strategy.variances(as_workload("prefix:60")))
     assert (deviations < plain[:-1]).all()
-    monkeypatch.setattr(beside_total, "WRITTEN_CELLS", 8)
+    monkeypatch.setattr(on_line, "WRITTEN_CELLS", 8)
     many = on_line_of(strategy, None, Neighbours.REPLACE)
     exact = Encoder(made).sensitivity
     assert exact <= Encoder(many).sensitivity <= 1.2 * exact
