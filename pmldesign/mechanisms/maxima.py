@@ -61,9 +61,10 @@ def expected_maximum(
             " deviation is `max_std`"
         )
     reconstruction = (scale if unit is None else unit) * strategy.reconstruction(workload)
-    apart = bool((np.count_nonzero(reconstruction, axis=0) <= 1).all())
+    # no measurement is part of two answers, and no answer is made of two measurements
+    alone = all((np.count_nonzero(reconstruction, axis=axis) <= 1).all() for axis in (0, 1))
     continuous = noise is not Noise.CUBE and unit is None
-    if apart and continuous and _single(reconstruction):
+    if continuous and alone:
         return ExpectedMaximum(_of_independent(reconstruction, noise), 0.0)
     draws = _draws(noise, measurements, None if unit is None else scale / unit)
     largest = np.concatenate(
@@ -75,11 +76,6 @@ def expected_maximum(
     return ExpectedMaximum(
         float(largest.mean()), float(largest.std(ddof=1) / math.sqrt(len(largest)))
     )
-
-
-def _single(reconstruction: Array) -> bool:
-    """Whether no answer is made of two measurements."""
-    return bool((np.count_nonzero(reconstruction, axis=1) <= 1).all())
 
 
 def _of_independent(reconstruction: Array, noise: Noise) -> float:

@@ -111,10 +111,6 @@ class MixedCurve(PrivacyCurve):
         return np.asarray(np.vectorize(self.delta, otypes=[float])(epsilons))
 
 
-def _without_gaussian(curve: PrivacyCurve) -> PrivacyCurve:
-    return curve.laplace_part if isinstance(curve, MixedCurve) else curve
-
-
 def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
     """The curve of all releases together, rounded up.
 
@@ -132,7 +128,7 @@ def composed(curves: Sequence[PrivacyCurve]) -> PrivacyCurve:
         s = root_above(sum((Fraction(ratio) ** 2 for ratio in gaussian), Fraction(0)))
     if math.isfinite(max(laplace)):
         t = float_above("the sum", sum(map(Fraction, laplace), Fraction(0)))
-    pure = any(isinstance(part, PureCurve) for part in map(_without_gaussian, curves))
+    pure = any(isinstance(getattr(curve, "laplace_part", curve), PureCurve) for curve in curves)
     alone = pure_curve(t) if pure else PrivacyCurve(Noise.LAPLACE, t)
     if s > 0 and t > 0:
         return MixedCurve(Noise.GAUSSIAN, s, alone)

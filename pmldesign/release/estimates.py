@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release.nested_counts import public_tops, regions_of, rounded_regions
+from pmldesign.release.nested_counts import rounded_regions
 from pmldesign.release.post_processing import by_group, nearest_whole
-from pmldesign.release.public_counts import PublicCounts
+from pmldesign.release.public_counts import PublicCounts, regions_of
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads import Workload
@@ -182,7 +182,7 @@ def rounded_answers(
     regions, others = regions_of(workload, public), regions_of(rounded_for, public)
     if regions is not None and others is not None and regions.tree.same(others.tree):
         moved = regions.row_sizes() / factor
-        tops = None if public is None else public_tops(regions.tree, public)
+        tops = None if public is None else public.tops(regions.tree)
         if tops is not None:
             moved[regions.tree.upward(tops)[regions.tree.place_of_node[regions.asked]]] = 0.0
         return sums, moved

@@ -27,9 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmldesign.release.public_counts import PublicCounts
-from pmldesign.workloads import Workload
-from pmldesign.workloads.nested.regions import tops_of
-from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.trees.tree import Flags, Tree
 
@@ -103,25 +100,9 @@ class _Wholes:
         return self.starts + np.maximum(passed - 1, 0), passed == 0
 
 
-def regions_of(workload: Workload, public: PublicCounts | None) -> RegionsWorkload | None:
-    """The workload where it is counts of regions, and what is public are sums of such."""
-    regions = workload.as_regions()
-    if regions is None or (public is not None and public_tops(regions.tree, public) is None):
-        return None
-    return regions
-
-
-def public_tops(tree: Tree, public: PublicCounts) -> Flags | None:
-    """The places whose sums are public, shape (P,); None where groups are no places."""
-    if not public.partition:
-        return None
-    groups = public.in_cells(np.arange(float(len(public.groups))), tree.cells).astype(np.intp)
-    return tops_of(tree, Public("groups", groups=groups))
-
-
 def _public_nodes(tree: Tree, public: PublicCounts) -> Flags:
     """The topmost node of each of these, shape (N,)."""
-    tops = public_tops(tree, public)
+    tops = public.tops(tree)
     assert tops is not None
     places = tree.place_of_node
     above = places[np.maximum(tree.parents, 0)] == places

@@ -35,9 +35,9 @@ import numpy as np
 import scipy
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release.nested_counts import closest_regions, regions_of, rounded_regions
+from pmldesign.release.nested_counts import closest_regions, rounded_regions
 from pmldesign.release.people.schema import Schema
-from pmldesign.release.public_counts import PublicCounts
+from pmldesign.release.public_counts import PublicCounts, regions_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array

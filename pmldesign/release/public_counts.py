@@ -22,8 +22,10 @@ from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign.workloads.nested.regions import RegionsWorkload, tops_of
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.trees.tree import Flags, Tree
 
 FITTING_ROUNDS = 1000
 """Of iterative proportional fitting, at most."""
@@ -128,6 +130,13 @@ class PublicCounts:
         most = [matrix[:, group].max(axis=1) for group in self.groups]
         return np.stack(most, axis=1) @ np.array(self.counts, dtype=np.float64)
 
+    def tops(self, tree: Tree) -> Flags | None:
+        """The places whose sums are public, shape (P,); None where groups are no places."""
+        if not self.partition:
+            return None
+        groups = self.in_cells(np.arange(float(len(self.groups))), tree.cells).astype(np.intp)
+        return tops_of(tree, Public("groups", groups=groups))
+
     def rows(self, schema: Schema | None) -> list[dict[str, str | int]]:
         """The public table beside known answers: labels, cells (from 0) and records of groups."""
         listed = [
@@ -163,6 +172,14 @@ def counted(public: Public, counts: Integers) -> PublicCounts | None:
     if not groups:
         return None
     return PublicCounts(groups, tuple(int(counts[group].sum()) for group in groups), shares)
+
+
+def regions_of(workload: Workload, public: PublicCounts | None) -> RegionsWorkload | None:
+    """The workload where it is counts of regions, and what is public are sums of such."""
+    regions = workload.as_regions()
+    if regions is None or (public is not None and public.tops(regions.tree) is None):
+        return None
+    return regions
 
 
 def _labels(schema: Schema | None, group: Indices) -> dict[str, str]:

@@ -305,8 +305,5 @@ def _first_factor(strategy: Strategy, count: int) -> Strategy | None:
         alike = np.array_equal(values, values[0, 0] * one)
         return strategy.factors[0] if alike and values[0, 0] else None
     part = strategy.matrix[::count, ::count]
-    return Strategy(strategy.name, part) if _is_kron(strategy.matrix, part, one) else None
-
-
-def _is_kron(matrix: np.ndarray, part: np.ndarray, one: np.ndarray) -> bool:
-    return np.array_equal(matrix, np.kron(part, one))
+    alike = np.array_equal(strategy.matrix, np.kron(part, one))
+    return Strategy(strategy.name, part) if alike else None

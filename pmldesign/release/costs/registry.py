@@ -35,6 +35,7 @@ def registry_entry(account: Account) -> dict[str, Any]:
     dates = [entry["date"] for entry in account.releases if "date" in entry]
     asked = "; ".join(dict.fromkeys(entry["release"] for entry in account.releases))
     one = len(account.releases) == 1
+    replaced = str(account.head["unit"]).startswith("replace")
     product: dict[str, Any] = {
         "name": account.people,
         "data_curators": [],
@@ -48,7 +49,7 @@ def registry_entry(account: Account) -> dict[str, Any]:
     flavor = {
         "name": "Approximate DP" if "delta" in parameters else "Pure DP",
         "data_domain": "",
-        "unprotected_quantities": "The number of records." if _replaces(account) else "None.",
+        "unprotected_quantities": "The number of records." if replaced else "None.",
     }
     loss = {
         "privacy_unit": "",
@@ -74,8 +75,3 @@ def registry_entry(account: Account) -> dict[str, Any]:
     deployment = {"product": product, "dp_flavor": flavor, "privacy_loss": loss, "model": model}
     deployment |= {"accounting": accounting, "implementation": implementation}
     return {"url_slug": "", "status": "Draft", "tier": 2, "deployment": deployment}
-
-
-def _replaces(account: Account) -> bool:
-    """Whether the number of records is public."""
-    return str(account.head["unit"]).startswith("replace")

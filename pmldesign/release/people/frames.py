@@ -49,7 +49,8 @@ def frame_batches(frame: Any, columns: Sequence[str]) -> Iterator[CountedRows]:
         InvalidInputError: a column has values of several kinds.
     """
     values = _values(frame, columns)
-    objects, keys = _objects(frame, columns), [f"c{i}" for i in range(len(columns))]
+    objects = any(_holds_objects(frame[name]) for name in columns)
+    keys = [f"c{i}" for i in range(len(columns))]
     for start in range(0, len(frame), BATCH):
         batch = frame[start : start + BATCH].select(values)
         yield _uncounted(batch, start) if objects else _counted(batch, keys, start)
@@ -71,11 +72,6 @@ def frame_rows(
             _uncounted(batch.select(values), start),
             [names[name].to_list() for name in names.columns],
         )
-
-
-def _objects(frame: Any, columns: Sequence[str]) -> bool:
-    """Whether a column holds objects."""
-    return any(_holds_objects(frame[name]) for name in columns)
 
 
 def _values(frame: Any, columns: Sequence[str], letter: str = "c") -> list[Any]:
