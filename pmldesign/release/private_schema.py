@@ -26,28 +26,28 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError, require_extra
-from pmldesign.files.atomic import PathName, atomic_write, undisturbed
+from pmldesign.files.atomic import PathName, atomic_write
 from pmldesign.privacy.guarantees import ApproxDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written
 from pmldesign.release.costs.budget import Cost
-from pmldesign.release.costs.ledger import Charge, Ledger, open_ledger
+from pmldesign.release.costs.ledger import Charge, Ledger
 from pmldesign.release.noise import laplace_parameter
 from pmldesign.release.people.attribute import RESERVED, as_number, key_of, text_of
 from pmldesign.release.people.drafts import MOST_KEYS, UNORDERED, round_cuts
 from pmldesign.release.people.people import batches, column_names
-from pmldesign.release.publish import PAID
 from pmldesign.release.sampler import Sampler, draw
 
 UNIT = "add-remove neighbours with 1 row a person"
 OTHER = "other"
+Counts = tuple[Counter[Hashable], Counter[tuple[float, float]]]
+"""How many records have each value of a column, and each range of numbers."""
 MOST_COVERED = 0.5
 """Keys are drafted where their counts are at least this part of those of the ranges."""
 
@@ -109,19 +109,18 @@ def private_draft(
     if sampler is draw:
         require_extra("noise for publication", "opendp", "release")
     asked = _columns(data, columns)
+
+    def counted() -> list[Counts]:
+        return [_counted(data, name) for name in asked]
+
+    def drawn(counts: list[Counts]) -> dict[str, Any]:
+        return _drawn(counts, asked, promise, sampler, output)
+
     if ledger is None:
-        return _drawn([_counted(data, name) for name in asked], asked, promise, sampler, output)
-    if not isinstance(data, str | Path):
-        raise InvalidInputError("a ledger is kept for a file of data; give its path")
+        return drawn(counted())
     cost = Cost(as_written(promise.epsilon), delta=as_written(promise.delta))
     charge = Charge(f"draft of a schema for {', '.join(asked)}", UNIT, cost)
-    with open_ledger(ledger, charge, data) as account:
-        account.require(charge)
-        mark = account.recognise(data, same_people=ledger.same_people)
-        counted = [_counted(data, name) for name in asked]
-        with undisturbed(PAID):
-            account.spend(charge, mark)
-            return _drawn(counted, asked, promise, sampler, output)
+    return ledger.pay(charge, data, counted, drawn)
 
 
 def _columns(data: Any, columns: Sequence[str] | None) -> list[str]:
@@ -137,7 +136,7 @@ def _columns(data: Any, columns: Sequence[str] | None) -> list[str]:
     return list(asked)
 
 
-def _counted(data: Any, name: str) -> tuple[Counter[Hashable], Counter[tuple[float, float]]]:
+def _counted(data: Any, name: str) -> Counts:
     """How many records have each value of a column, and each range of numbers."""
     values: Counter[Hashable] = Counter()
     ranges: Counter[tuple[float, float]] = Counter()
@@ -164,7 +163,7 @@ def _range_of(number: float) -> tuple[float, float]:
 
 
 def _drawn(
-    counted: Iterable[tuple[Counter[Hashable], Counter[tuple[float, float]]]],
+    counted: Iterable[Counts],
     names: Sequence[str],
     promise: ApproxDP,
     sampler: Sampler,

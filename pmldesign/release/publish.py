@@ -12,19 +12,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pmldesign.arguments import instance
 from pmldesign.errors import InvalidInputError, require_extra
-from pmldesign.files.atomic import PathName, undisturbed
+from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
 from pmldesign.mechanisms import mechanism as mechanism_for
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.costs.budget import Budget
-from pmldesign.release.costs.ledger import Ledger, ledger_of, open_ledger
+from pmldesign.release.costs.ledger import Ledger, ledger_of
 from pmldesign.release.costs.plan import Plan
 from pmldesign.release.databases.counted import people_of
 from pmldesign.release.estimates import estimated, require_histogram
@@ -48,8 +47,6 @@ from pmldesign.strategies.whole.tables import TableCounts
 from pmldesign.workloads import Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Array
-
-PAID = "note: the release is paid for, so it is finished first; a second signal would lose it\n"
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,33 +328,19 @@ def carry_out(
 
     What was measured is written to `measurements`, before the table.
     """
-    files = output, measurements
     if sampler is draw:
         require_extra("noise for publication", "opendp", "release")
+
+    def finished(counts: Any) -> Release:
+        release = prepared.publish(counts, sampler)
+        if measurements is not None:
+            assert release.measurements is not None
+            release.measurements.write(measurements)
+        if output is not None:
+            release.write(output)
+        return release
+
     if ledger is None:
-        return _published(prepared, prepared.counts(data), files, sampler)
+        return finished(prepared.counts(data))
     source = data.source if isinstance(data, CountedPeople) else data
-    if not isinstance(source, str | Path):
-        raise InvalidInputError("a ledger is kept for a file of data; give its path")
-    with open_ledger(ledger, prepared.noise, source) as account:
-        account.require(prepared.noise)
-        mark = account.recognise(source, same_people=ledger.same_people)
-        counts = prepared.counts(data)
-        with undisturbed(PAID):
-            account.spend(prepared.noise, mark)
-            return _published(prepared, counts, files, sampler)
-
-
-def _published(
-    prepared: Prepared,
-    counts: Any,
-    files: tuple[PathName | None, PathName | None],
-    sampler: Sampler,
-) -> Release:
-    release, (output, measurements) = prepared.publish(counts, sampler), files
-    if measurements is not None:
-        assert release.measurements is not None
-        release.measurements.write(measurements)
-    if output is not None:
-        release.write(output)
-    return release
+    return ledger.pay(prepared.noise, source, lambda: prepared.counts(data), finished)

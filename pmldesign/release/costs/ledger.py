@@ -32,16 +32,16 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
-from pmldesign.files.atomic import PathName
+from pmldesign.files.atomic import PathName, undisturbed
 from pmldesign.release.costs.budget import (
     Budget,
     Cost,
@@ -67,6 +67,10 @@ from pmldesign.release.costs.lines import (
 from pmldesign.release.costs.plan import Plan, parse_plan, plan_from_json
 from pmldesign.release.noise import ExactNoise
 
+PAID = "note: the release is paid for, so it is finished first; a second signal would lose it\n"
+Data = TypeVar("Data")
+Published = TypeVar("Published")
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -90,6 +94,36 @@ class Ledger:
     def name(self) -> str:
         """For messages, without a password."""
         return str(self.place).split("@")[-1]
+
+    def pay(
+        self,
+        noise: ExactNoise | Charge,
+        data: Any,
+        read: Callable[[], Data],
+        publish: Callable[[Data], Published],
+    ) -> Published:
+        """What is published of data, after the ledger has paid: read, refuse, write, then draw.
+
+        Args:
+            noise: what is to be paid for.
+            data: a file, or a name that stands for a table of a database.
+            read: the data, checked.
+            publish: draws the noise; signals wait from the payment until it is done.
+
+        Raises:
+            FileError: the ledger or the data cannot be read or written.
+            InvalidInputError: other data than a file, people, budget or plan.
+            InfeasibleError: there is no room.
+        """
+        if not isinstance(data, str | Path):
+            raise InvalidInputError("a ledger is kept for a file of data; give its path")
+        with open_ledger(self, noise, data) as account:
+            account.require(noise)
+            mark = account.recognise(data, same_people=self.same_people)
+            content = read()
+            with undisturbed(PAID):
+                account.spend(noise, mark)
+                return publish(content)
 
 
 @dataclass(frozen=True)
