@@ -160,15 +160,17 @@ class Measurements(Drawn):
             InvalidInputError: another schema, or queries that are not determined.
         """
         import pmldesign
-        from pmldesign.release.measured.questions import question
+        from pmldesign.release.measured.questions import answered
 
         form = self.schema if schema is None else as_schema(schema)
         asked = pmldesign.workload(queries, schema=form)
-        return question(self, asked, form, nearest=nearest).answered(
+        return answered(
+            *(self, asked, form),
             level=self.manifests[0]["intervals"]["level"] if level is None else level,
             simultaneous=simultaneous,
             steps=(nonnegative, integers),
             quantiles=quantiles or {},
+            nearest=nearest,
         )
 
     def table(

@@ -8,7 +8,6 @@ ones may be.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -31,64 +30,45 @@ MOST_NAMES = 6
 """Attributes of a product whose smaller products are tried."""
 
 
-@dataclass(frozen=True, eq=False)
-class Question:
-    """Queries that the measurements determine.
-
-    Attributes:
-        measured: what is asked.
-        queries: A.
-        labels: of the queries.
-        schema: of the release; None without one.
-    """
-
-    measured: Measurements
-    queries: Workload
-    labels: dict[str, list[str]]
-    schema: Schema | None
-
-    def answered(
-        self,
-        *,
-        level: float,
-        simultaneous: bool,
-        steps: tuple[bool, bool],
-        quantiles: Mapping[str, Sequence[float]],
-    ) -> Answers:
-        """The table, and quantiles; arguments and errors as `Measurements.ask`."""
-        measured, queries = self.measured, self.queries
-        require_histogram(queries, whole=any(steps) or bool(quantiles))
-        if steps[1]:
-            require_whole_cells(self.schema, measured.strategy.public)
-        noise = measured.noise_of(queries)
-        wanted = []
-        if quantiles:
-            if self.schema is None:
-                raise InvalidInputError("quantiles are of attributes: they need a schema")
-            wanted = bands(noise, self.schema, quantiles, level)
-        widths = half_widths(noise, level, simultaneous=simultaneous)
-        estimate = estimated(
-            measured.strategy, measured.values, queries, measured.public, measured.queries
-        )
-        spread = noise.deviations, widths
-        table = measured.table(estimate, queries, self.labels, spread, steps)
-        parts = ratio_parts(noise, self.schema, level, simultaneous=simultaneous)
-        table = published(table, parts, estimate, queries, self.schema)
-        rows = () if estimate.cells is None else tuple(b.read(estimate.cells) for b in wanted)
-        done = zip(("nonnegative", "integers"), steps, strict=True)
-        return Answers(table, rows, tuple(name for name, asked in done if asked))
-
-
-def question(
-    measured: Measurements, queries: Workload, schema: Schema | None, *, nearest: bool = False
-) -> Question:
-    """Queries, or in place of those that are not determined their projections.
-
-    Raises:
-        InvalidInputError: the schema is another one, or queries are not determined.
-    """
+def answered(
+    measured: Measurements,
+    queries: Workload,
+    schema: Schema | None,
+    *,
+    level: float,
+    simultaneous: bool,
+    steps: tuple[bool, bool],
+    quantiles: Mapping[str, Sequence[float]],
+    nearest: bool,
+) -> Answers:
+    """The answers to queries; arguments and errors as `Measurements.ask`."""
     _require_schema(measured, schema)
-    queries = queries.unweighted or queries
+    queries, labels = _asked(measured, queries.unweighted or queries, schema, nearest=nearest)
+    require_histogram(queries, whole=any(steps) or bool(quantiles))
+    if steps[1]:
+        require_whole_cells(schema, measured.strategy.public)
+    noise = measured.noise_of(queries)
+    wanted = []
+    if quantiles:
+        if schema is None:
+            raise InvalidInputError("quantiles are of attributes: they need a schema")
+        wanted = bands(noise, schema, quantiles, level)
+    widths = half_widths(noise, level, simultaneous=simultaneous)
+    estimate = estimated(
+        measured.strategy, measured.values, queries, measured.public, measured.queries
+    )
+    table = measured.table(estimate, queries, labels, (noise.deviations, widths), steps)
+    parts = ratio_parts(noise, schema, level, simultaneous=simultaneous)
+    table = published(table, parts, estimate, queries, schema)
+    rows = () if estimate.cells is None else tuple(b.read(estimate.cells) for b in wanted)
+    done = zip(("nonnegative", "integers"), steps, strict=True)
+    return Answers(table, rows, tuple(name for name, asked in done if asked))
+
+
+def _asked(
+    measured: Measurements, queries: Workload, schema: Schema | None, *, nearest: bool
+) -> tuple[Workload, dict[str, list[str]]]:
+    """Queries, or the projections of those that are not determined, and their labels."""
     asked = queries.beside(measured.strategy.public)
     labels = labels_of(queries, schema)
     try:
@@ -108,8 +88,8 @@ def question(
             raise _undetermined(measured, queries, (schema, labels), shares) from None
         rows = np.where((shares > ANSWER_TOLERANCE)[:, None], projected, queries.to_dense())
         labels = {**labels, "differs": [f"{share:.3g}" for share in shares]}
-        return Question(measured, DenseWorkload(rows, name=queries.name), labels, schema)
-    return Question(measured, queries, labels, schema)
+        return DenseWorkload(rows, name=queries.name), labels
+    return queries, labels
 
 
 def _require_schema(measured: Measurements, schema: Schema | None) -> None:
