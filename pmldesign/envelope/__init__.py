@@ -11,6 +11,14 @@ from pmldesign.envelope.bounds import (
 )
 from pmldesign.envelope.bounds import theorem3_bound as theorem3_bound
 from pmldesign.envelope.channel import Channel as Channel
+from pmldesign.envelope.channel import conditional_maximal_leakage as conditional_maximal_leakage
+from pmldesign.envelope.channel import event_leakage as event_leakage
+from pmldesign.envelope.channel import failure_probability as failure_probability
+from pmldesign.envelope.channel import leakage_quantile as leakage_quantile
+from pmldesign.envelope.channel import maximal_leakage as maximal_leakage
+from pmldesign.envelope.channel import pointwise_leakage as pointwise_leakage
+from pmldesign.envelope.channel import psi_1 as psi_1
+from pmldesign.envelope.channel import psi_2 as psi_2
 from pmldesign.envelope.curve import EnvelopeCurve as EnvelopeCurve
 from pmldesign.envelope.curve import Plateau as Plateau
 from pmldesign.envelope.curve import envelope_curve as envelope_curve
@@ -19,14 +27,6 @@ from pmldesign.envelope.exact import EnvelopeValue as EnvelopeValue
 from pmldesign.envelope.exact import closed_failure_bound as closed_failure_bound
 from pmldesign.envelope.exact import closed_failure_probability as closed_failure_probability
 from pmldesign.envelope.exact import exact_envelope as exact_envelope
-from pmldesign.envelope.measures import conditional_maximal_leakage as conditional_maximal_leakage
-from pmldesign.envelope.measures import event_leakage as event_leakage
-from pmldesign.envelope.measures import failure_probability as failure_probability
-from pmldesign.envelope.measures import leakage_quantile as leakage_quantile
-from pmldesign.envelope.measures import maximal_leakage as maximal_leakage
-from pmldesign.envelope.measures import pointwise_leakage as pointwise_leakage
-from pmldesign.envelope.measures import psi_1 as psi_1
-from pmldesign.envelope.measures import psi_2 as psi_2
 from pmldesign.envelope.mechanisms import extremal as extremal
 from pmldesign.envelope.mechanisms import parse_channel as parse_channel
 from pmldesign.envelope.mechanisms import quantized_gaussian as quantized_gaussian

@@ -39,8 +39,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.arguments import instance, whole
-from pmldesign.envelope.channel import Channel, check_delta, require_channel
-from pmldesign.envelope.measures import conditional_maximal_leakage, maximal_leakage
+from pmldesign.envelope.channel import (
+    Channel,
+    check_delta,
+    conditional_maximal_leakage,
+    maximal_leakage,
+    require_channel,
+)
 from pmldesign.envelope.mechanisms import randomized_response
 from pmldesign.envelope.programs import relative_rounding
 from pmldesign_solvers.operators.operator import Array

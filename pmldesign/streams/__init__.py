@@ -1,8 +1,7 @@
 """Running sums released on line, a step at a time (docs/streams.md).
 
 encoder      y_t = (C x)_t + noise on a grid, exactly
-rows         C x in whole numbers, C^-1 y in floating point
-digits       cuts whole numbers so that many steps are made at once
+rows         C x in whole numbers, C^-1 y in floating point; many steps at once
 recurrences  how a stream goes through C, and what it keeps of the past
 sums         the answers A C^-1 y
 on_line      what goes on line: C, its distances, what it answers; also beside a public total
@@ -27,7 +26,6 @@ from pmldesign_solvers import face
 __getattr__ = face(
     __name__,
     {
-        "digits": "COEFFICIENT_BITS INPUT_BITS KEPT_BITS",
         "encoder": "Encoder dyadic",
         "endless_steps": "Endless certified_ratios endless_stream",
         "endless_strategy": "EndlessStrategy least_deviations",
@@ -36,6 +34,7 @@ __getattr__ = face(
         "log": "Log",
         "on_line": "BesideTotal Designed OnLine on_line_of",
         "recurrences": "lower_triangular",
+        "rows": "COEFFICIENT_BITS INPUT_BITS KEPT_BITS",
         "sums": "Sums question_of require_resumable",
     },
 )

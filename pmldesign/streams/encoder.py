@@ -32,8 +32,8 @@ from operator import index
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.streams.digits import INPUT_BITS, OUTPUT_BITS
 from pmldesign.streams.on_line import OnLine
+from pmldesign.streams.rows import INPUT_BITS, OUTPUT_BITS
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.blocks import SIZE
 

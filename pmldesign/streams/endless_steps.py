@@ -24,7 +24,6 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.streams.digits import INPUT_BITS, OUTPUT_BITS
 from pmldesign.streams.endless_strategy import (
     BUFFERS,
     DECAY_BITS,
@@ -37,7 +36,7 @@ from pmldesign.streams.endless_strategy import (
 )
 from pmldesign.streams.noise import GridNoise
 from pmldesign.streams.on_line import OnLine, unit_scale
-from pmldesign.streams.rows import require_numbers
+from pmldesign.streams.rows import INPUT_BITS, OUTPUT_BITS, require_numbers
 from pmldesign.streams.stream import Stream
 from pmldesign_solvers.operators.operator import Array
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.streams.digits import INPUT_BITS
 from pmldesign.streams.encoder import Real, dyadic
+from pmldesign.streams.rows import INPUT_BITS
 from pmldesign.streams.stream import Input
 
 STEP, CORRECT = "step", "correct"

@@ -33,7 +33,6 @@ from pmldesign.privacy.outward import raised, root_above
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.schema import AnyParticipation, participation_refusal
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
-from pmldesign.streams.digits import INPUT_BITS
 from pmldesign.streams.recurrences import (
     Recurrence,
     States,
@@ -41,6 +40,7 @@ from pmldesign.streams.recurrences import (
     lower_triangular,
     recurrence_of,
 )
+from pmldesign.streams.rows import INPUT_BITS
 from pmldesign.streams.sums import Sums, question_of
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.public import RECORDS

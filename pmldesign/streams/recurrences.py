@@ -18,8 +18,16 @@ import scipy
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.strategy import with_participation
-from pmldesign.streams.digits import COEFFICIENT_BITS, KEPT_BITS, READ_BITS, STATE_BITS
-from pmldesign.streams.rows import StatesDecoder, WholeStates, WholeWindow, WindowDecoder
+from pmldesign.streams.rows import (
+    COEFFICIENT_BITS,
+    KEPT_BITS,
+    READ_BITS,
+    STATE_BITS,
+    StatesDecoder,
+    WholeStates,
+    WholeWindow,
+    WindowDecoder,
+)
 from pmldesign_solvers.streams.blocks import SIZE, BlockRows
 from pmldesign_solvers.streams.factor import Factor
 
