@@ -6,9 +6,7 @@ from pmldesign.envelope.bounds import composition_bound as composition_bound
 from pmldesign.envelope.bounds import cvar_bound as cvar_bound
 from pmldesign.envelope.bounds import randomized_response_bounds as randomized_response_bounds
 from pmldesign.envelope.bounds import randomized_response_dp as randomized_response_dp
-from pmldesign.envelope.bounds import (
-    randomized_response_envelope as randomized_response_envelope,
-)
+from pmldesign.envelope.bounds import randomized_response_envelope as randomized_response_envelope
 from pmldesign.envelope.bounds import theorem3_bound as theorem3_bound
 from pmldesign.envelope.channel import Channel as Channel
 from pmldesign.envelope.channel import conditional_maximal_leakage as conditional_maximal_leakage

@@ -39,12 +39,7 @@ from pmldesign.privacy.analytic_gaussian import classical_gaussian_scale as clas
 from pmldesign.privacy.analytic_gaussian import gaussian_delta as gaussian_delta
 from pmldesign.privacy.curves import curve_of
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
-from pmldesign.privacy.neighbours import (
-    Measurable,
-    Neighbours,
-    is_measured,
-    sensitivity_above,
-)
+from pmldesign.privacy.neighbours import Measurable, Neighbours, is_measured, sensitivity_above
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, private_end, quotient_above, root_above, unscaled
 from pmldesign.privacy.priors import OnPriors

@@ -24,13 +24,7 @@ from pmldesign.errors import FileError, InvalidInputError, PmldesignError, print
 from pmldesign.files.arrays import file_name, reason
 from pmldesign.files.atomic import PathName
 from pmldesign.release.people.attribute import text_of
-from pmldesign.release.people.frames import (
-    BATCH,
-    CountedRows,
-    as_frame,
-    frame_batches,
-    frame_rows,
-)
+from pmldesign.release.people.frames import BATCH, CountedRows, as_frame, frame_batches, frame_rows
 from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign_solvers.operators.operator import Indices
