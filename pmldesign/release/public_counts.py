@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +23,13 @@ from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
-from pmldesign.workloads.nested.regions import RegionsWorkload, tops_of
+from pmldesign.workloads.nested.regions import tops_of
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.trees.tree import Flags, Tree
+
+if TYPE_CHECKING:
+    from pmldesign.workloads.nested.regions import RegionsWorkload
 
 FITTING_ROUNDS = 1000
 """Of iterative proportional fitting, at most."""
