@@ -50,7 +50,9 @@ def real_numbers(name: str, value: Any) -> NDArray[Any]:
 
 
 def finite_matrix(name: str, value: Any) -> Array:
-    """`value` as a finite float64 matrix; a single row may be given as a vector.
+    """`value` as a finite float64 matrix, itself if it is a fixed one, or a copy.
+
+    A single row may be given as a vector.
 
     Raises:
         InvalidInputError: not numeric, not two-dimensional, empty, complex, or with NaN or inf.
@@ -60,13 +62,18 @@ def finite_matrix(name: str, value: Any) -> Array:
         array = array[None, :]
     if array.ndim != 2 or array.size == 0:
         raise InvalidInputError(f"{name} must be a non-empty matrix, got shape {array.shape}")
-    matrix = doubles(array)
+    matrix = array if fixed(array) and array.flags.c_contiguous else doubles(array)
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0]
         raise InvalidInputError(
             f"{name} must be finite, got {matrix[row, column]} at row {row}, column {column}"
         )
     return matrix
+
+
+def fixed(array: NDArray[Any]) -> bool:
+    """Whether it is of float64 and owns numbers that nobody changes, so that it needs no copy."""
+    return array.dtype == np.float64 and array.flags.owndata and not array.flags.writeable
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:

@@ -25,7 +25,13 @@ from pmldesign.designs.options import (
 )
 from pmldesign.designs.participation.sampled import with_parts
 from pmldesign.designs.results import Design, Optimized, Searched
-from pmldesign.designs.rivals import CLOSE, best_of, with_rivals, with_time_for_noise
+from pmldesign.designs.rivals import (
+    CLOSE,
+    best_of,
+    require_time_for_error,
+    with_rivals,
+    with_time_for_noise,
+)
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import answer, with_known
@@ -201,6 +207,7 @@ def improve(
         interrupted = cube is not None and cube.status is Status.INTERRUPTED
     if Noise.LAPLACE in kinds and not (streaming or interrupted or coarse):
         try:
+            require_time_for_error(factorization, options)
             searched = _laplace_search(
                 factorization,
                 guarantee,
@@ -211,7 +218,7 @@ def improve(
                 callback=options.callback,
             )
         except InvalidInputError:
-            # no strategy whose error under Laplace noise can be computed at this size
+            # no strategy whose error under Laplace noise can be computed at this size, or in time
             if Noise.GAUSSIAN not in kinds:
                 raise
             kinds = (Noise.GAUSSIAN,)

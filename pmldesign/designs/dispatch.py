@@ -62,9 +62,9 @@ One with fewer queries is, if its design costs no more than a step on so many ce
 """
 DENSE_ENTRIES = 2**26
 """Largest number of entries of such a union (512 MiB)."""
-WIDE = 4
-"""Times as long as a step on a tall matrix the design of a wide one takes at least: its strategy
-is inverted, and every cell is looked at several times."""
+WIDE = 1.75e8
+"""Of n m^2 a second, that the design of a wide m x n matrix takes: its strategy is inverted, and
+every cell is looked at several times."""
 STREAM_CELLS = 1024
 """Running sums of more steps are solved as streams: of 1024 in 0.4 s either way, of 2048 in 0.4 s
 instead of 4 s. With a number of buffers asked for, all of them."""
@@ -130,7 +130,7 @@ def solve(workload: Workload, p: float, options: DesignOptions) -> Design:
 def dense(workload: Workload, options: DesignOptions) -> bool:
     """Whether a union is solved as one matrix: it is small enough, and can be done in time."""
     m, n = workload.shape
-    seconds = (WIDE if m < n else 1) * step_seconds(m, n)
+    seconds = n * m**2 / WIDE if m < n else step_seconds(m, n)
     few = seconds <= step_seconds(DENSE_CELLS, DENSE_CELLS) and m < n and not options.replace
     small = n <= DENSE_CELLS or (few and m * n <= DENSE_ENTRIES)
     return small and options.stopping.allows(seconds)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from pmldesign.designs.options import LEAST_TIME, DesignOptions
-from pmldesign.designs.results import Optimized
+from pmldesign.designs.results import Design, Optimized
 from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuaranteeError
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import Mechanism, calibrated, on_own_grid, smallest_error
@@ -45,6 +45,7 @@ from pmldesign.workloads.display import count_text
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.norm.options import BEYOND
 from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.unions.cell_blocks import ANSWERED
 
 CLOSE = 1e-6
 """Relative difference of errors that counts as none."""
@@ -170,16 +171,21 @@ def with_time_for_noise(
 ) -> tuple[DesignOptions, bool]:
     """The options with what it takes to put noise on a design taken off their time limit.
 
-    And whether the time is enough for the largest distance alone, of all pairs of cells
-    (`Strategy.coarse`).
+    And to see that a wide strategy answers, without structure. And whether the time is enough for
+    the largest distance alone, of all pairs of cells (`Strategy.coarse`).
 
     Raises:
         InvalidInputError: under PML, more time than there is.
     """
-    limit, cells = options.time_limit, workload.shape[1]
-    if limit is None or guarantee is None or (cells > WRITTEN_CELLS and workload.domain):
+    limit, (queries, cells) = options.time_limit, workload.shape
+    if limit is None or (cells > WRITTEN_CELLS and workload.domain):
         return options, False
-    shape = min(workload.shape[0], cells), cells
+    if queries < cells:
+        limit = max(limit - ANSWERED * queries**2 * cells, LEAST_TIME)
+        options = replace(options, time_limit=limit)
+    if guarantee is None:
+        return options, False
+    shape = min(queries, cells), cells
     # after all searches that of least norm gets noise, and what was found for another kind
     seconds = 2 * max(calibration_seconds(guarantee, kind, *shape) for kind in kinds)
     coarse = guarantee.pml and not options.stopping.allows(seconds)
@@ -211,6 +217,21 @@ def error_seconds(strategy: Strategy, workload: Workload, noise: Noise, p: float
     unknown = [part.shape for part in strategy.factors if not part.inverse_known]
     cost = sum(rows * cells * min(rows, cells) for rows, cells in unknown)
     return cost / SPEED + n * r * WRITTEN + m * r * (WRITTEN if p % 2 == 0 else SUMMED)
+
+
+def require_time_for_error(design: Design, options: DesignOptions) -> None:
+    """Refuse Laplace noise on a design where its exact error alone would end far too late.
+
+    Raises:
+        InvalidInputError: it would.
+    """
+    seconds = error_seconds(design.strategy, design.workload, Noise.LAPLACE, design.p)
+    if seconds > BEYOND and options.stopping.late(design.seconds + seconds):
+        raise InvalidInputError(
+            f"the error of Laplace noise at p = {design.p:g} takes about {math.ceil(seconds)} s,"
+            f" far beyond the time limit; allow {math.ceil(2 * seconds)} s or more, or take p = 2"
+            " or inf, or Gaussian noise (a guarantee with a delta)"
+        )
 
 
 def mechanism_seconds(

@@ -16,8 +16,14 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from pmldesign.privacy.outward import is_whole, raised, root_above, size
-from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices
+from pmldesign.privacy.outward import is_whole, raised, root_above, size, times_power_of_two
+from pmldesign_solvers.operators.operator import (
+    BLOCK_BYTES,
+    TINY,
+    Array,
+    Indices,
+    column_blocks,
+)
 
 Norm = Literal["l1", "l2", "linf"]
 Ones = NDArray[np.float32]
@@ -47,10 +53,12 @@ def scaled_rows(matrix: Array, *, differences: bool) -> tuple[Array, int]:
         exponent = size(max(half, SMALLEST_ENTRY)) + 1 if (high > low).any() else 0
     else:
         exponent = size(float(max(high.max(), -low.min())))
-    scaled = np.ldexp(matrix, -exponent)
-    lost = (np.abs(scaled) < np.finfo(np.float64).tiny) & (matrix != 0)
-    if lost.any():
-        scaled[lost] = np.copysign(RAISED_ENTRY, matrix[lost])
+    scaled = times_power_of_two(matrix, -exponent)
+    for rows in column_blocks(matrix.shape[1], len(matrix)):
+        given, part = matrix[rows], scaled[rows]
+        lost = (np.abs(part) < TINY) & (given != 0)
+        if lost.any():
+            part[lost] = np.copysign(RAISED_ENTRY, given[lost])
     return scaled, exponent
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from pmldesign.arguments import real_numbers
+from pmldesign.arguments import fixed, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
@@ -90,8 +90,7 @@ def strategy_matrix(name: str, matrix: ArrayLike) -> Array:
             f"strategy {name!r} must be a matrix with at least one row and one column, "
             f"got shape {given.shape}"
         )
-    kept = given.dtype == np.float64 and given.flags.owndata and not given.flags.writeable
-    values: Array = given if kept else np.array(given, dtype=np.float64, order="C")
+    values: Array = given if fixed(given) else np.array(given, dtype=np.float64, order="C")
     if not np.isfinite(values).all():
         row, column = np.argwhere(~np.isfinite(values))[0]
         raise InvalidInputError(

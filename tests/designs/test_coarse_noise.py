@@ -1,4 +1,4 @@
-"""Noise for the largest distance alone, where time is short: private, and not much too large."""
+"""Noise where time is short: for the largest distance alone, private and not much too large."""
 
 import numpy as np
 import pytest
@@ -61,3 +61,21 @@ def test_a_design_has_it_where_time_is_short(tmp_path, monkeypatch, noise, guara
     assert verify_file(tmp_path / "coarse.npz").holds
     compared = pml.compare("prefix:12", ["design"], guarantee=guarantee, time_limit=100.0)
     assert compared.rows[0].error == pytest.approx(best.error(), rel=1e-6)
+
+
+def test_an_error_that_would_end_far_too_late_is_left_out_or_refused(monkeypatch):
+    """Of Laplace noise at p = 4: Gaussian noise stays, a pure epsilon has none in time."""
+    both, pure = pml.ApproxDP(1.0, 1e-6), pml.PureDP(1.0)
+    asked = {"p": 4.0, "search_time": 0.0}
+    found = pml.all_designs("prefix:6", guarantee=both, time_limit=50.0, **asked)
+    assert found.laplace_design is not None
+    monkeypatch.setattr(rivals, "WRITTEN", 10.0)  # 36 entries of R^+, and of L: 720 s
+    late = pml.all_designs("prefix:6", guarantee=both, time_limit=50.0, **asked)
+    assert late.laplace_design is None
+    assert "laplace" not in [noisy.noise for noisy in late.mechanisms]
+    assert "laplace" in [noisy.noise for noisy in found.mechanisms]
+    with pytest.raises(pml.InvalidInputError, match=r"p = 4 takes about 720 s, .* allow 1440 s"):
+        pml.all_designs("prefix:6", guarantee=pure, time_limit=50.0, **asked)
+    assert pml.all_designs("prefix:6", guarantee=pure, **asked).laplace_design is not None
+    at_two = pml.all_designs("prefix:6", guarantee=pure, time_limit=50.0, search_time=0.0)
+    assert at_two.laplace_design is not None

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pmldesign.arguments import finite_matrix
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import columns as module
 from pmldesign.privacy import distance_blocks, l1_sensitivity, l2_sensitivity, pairwise_distances
@@ -125,3 +126,26 @@ def test_the_farthest_columns_are_among_those_that_are_kept(norm, seed, monkeypa
     exact = max(np.linalg.norm(R[:, [i]] - R, order, axis=0).max() for i in range(2 * cells))
     value = {"l1": l1_sensitivity, "l2": l2_sensitivity}[norm](R, "replace")
     assert exact * (1 - 1e-15) <= value <= exact * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("exponent", [-1020, -3, 0, 60, 1018])
+def test_blocks_of_a_matrix_tell_the_same(monkeypatch, exponent):
+    """Whether all entries are whole, which leaves nothing to be raised, and which are too small."""
+    R = np.ldexp(np.arange(12.0).reshape(3, 4), exponent)
+    R[2, 3] *= 1 + 2.0**-40
+    uneven = l1_sensitivity(R, "add-remove")
+    monkeypatch.setattr(module, "column_blocks", lambda *_: [slice(0, 1), slice(1, 3)])
+    monkeypatch.setattr("pmldesign.privacy.outward.BLOCK_BYTES", 24)
+    assert l1_sensitivity(R, "add-remove") == uneven
+    sums = [sum(map(Fraction, column)) for column in R.T.tolist()]
+    assert max(sums) <= Fraction(uneven) <= max(sums) * (1 + Fraction(1, 2**49))
+    R[2, 3] = R[2, 2]
+    assert Fraction(l1_sensitivity(R, "add-remove")) == 20 * Fraction(2) ** exponent
+
+
+def test_a_fixed_matrix_is_not_copied():
+    R = np.eye(3)
+    assert finite_matrix("R", R) is not R
+    R.flags.writeable = False
+    assert finite_matrix("R", R) is R
+    assert finite_matrix("R", R[:, :2]) is not R

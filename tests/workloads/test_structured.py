@@ -15,7 +15,9 @@ from pmldesign.workloads import (
     Workload,
     kronecker,
     parse_workload,
+    weighted,
 )
+from pmldesign_solvers.certificate import lower_bound
 from pmldesign_solvers.operators import DenseOperator
 
 
@@ -245,6 +247,24 @@ def test_a_tall_sparse_workload_keeps_the_products_of_its_entries():
     assert workload.products_of_entries is not None
     np.testing.assert_allclose(workload.row_quadratic(X + X.T), np.diag(A @ (X + X.T) @ A.T))
     np.testing.assert_allclose(workload.gram(u), A.T @ np.diag(u) @ A, atol=1e-14)
+
+
+def test_a_wide_sparse_workload_is_bounded_without_its_matrix(monkeypatch):
+    """Its transpose stays sparse, and a step takes as long as on a few of its cells."""
+    A = sparse.random_array((200, 4000), density=0.002, rng=np.random.default_rng(4), format="csr")
+    exact = np.linalg.svd(A.toarray() / np.sqrt(4000), compute_uv=False).sum()
+    workload = SparseWorkload(A)
+    assert workload.work == SparseWorkload(A.T).work == (200, 256)
+    full = SparseWorkload(sparse.csr_array(np.ones((3, 500))))
+    assert full.work == (3, 500)
+    monkeypatch.setattr(SparseWorkload, "to_dense", None)
+    lower = lower_bound(workload, np.ones(200), np.ones(4000), 2.0)
+    assert exact * (1 - 1e-9) <= lower <= exact * (1 + 1e-12)
+
+
+def test_weights_do_not_change_what_a_step_takes():
+    ranges = parse_workload("all-range:30")
+    assert weighted(ranges, np.arange(1.0, 466)).work == ranges.work == (30, 30)
 
 
 @pytest.mark.parametrize("text", ["all-range:4*prefix:9", "haar:4*all-range:3*prefix:2"])

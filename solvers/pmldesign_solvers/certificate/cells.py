@@ -90,11 +90,14 @@ def lower_bound(operator: Operator, u: Array, w: Array, p: float) -> float:
         off = (m + n) * EPS * float(np.linalg.norm(matrix))
         nuclear = float(np.maximum(values - off, 0.0).sum())
     else:
-        if m < n:
-            rows = np.sqrt(u)[:, None] * operator.to_dense() * root
+        turned = operator.transposed() if m < n else operator
+        outer, inner = (np.sqrt(u), root**2) if m < n else (root, u)
+        if turned is None:
+            rows = outer[:, None] * operator.to_dense() * root
             gram, rounding = rows @ rows.T, n * EPS
         else:
-            gram, rounding = root[:, None] * operator.gram(u) * root, operator.gram_rounding(u)
+            gram = outer[:, None] * turned.gram(inner) * outer
+            rounding = turned.gram_rounding(inner)
         nuclear = sum_of_roots(np.linalg.eigvalsh(gram), float(np.trace(gram)), rounding)
     return float(nuclear * (1.0 - (m + n) * EPS))
 

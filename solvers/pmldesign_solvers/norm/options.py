@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pmldesign_solvers.norm.solution import Callback
 
@@ -12,9 +12,10 @@ LATE = 1.2, 3.0
 BEYOND = 1.0
 """Seconds beyond the limit that what cannot be stopped may take: small workloads always can."""
 
-CUBES = 7e8
+CUBES, PRODUCTS = 7e8, 2e9
 """Cubes of sizes a second: one step and its certificate take n^3 / 10^9 s for an n x n workload on
-one core of 2023; for m x n, m > n, less than m n^2 / 10^9 s. Slower cores do three quarters."""
+one core of 2023, and k n^2 / 3e9 s for k rows or columns more, which take part in products of
+matrices alone. Slower cores do three quarters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +43,27 @@ class SolverOptions:
             step: how long the last step took; both of those are taken to last as long.
         """
         limit = self.time_limit
-        if limit is None:
-            return False
-        return seconds >= limit or seconds + 2 * step > LATE[0] * limit + LATE[1]
+        return limit is not None and (seconds >= limit or self.late(seconds + 2 * step))
+
+    def late(self, seconds: float) -> bool:
+        """Whether what ends after so long ends far too late."""
+        limit = self.time_limit
+        return limit is not None and seconds > LATE[0] * limit + LATE[1]
 
     def affords(self, seconds: float) -> bool:
         """Whether what takes so long can come after a search that uses up the limit."""
-        limit = self.time_limit
-        return limit is None or limit + seconds <= LATE[0] * limit + LATE[1]
+        return self.time_limit is None or not self.late(self.time_limit + seconds)
 
     def allows(self, seconds: float) -> bool:
         """Whether there is time for what cannot be stopped and is estimated to take so long."""
         return self.time_limit is None or seconds <= self.time_limit + BEYOND
+
+    def before(self, seconds: float) -> SolverOptions:
+        """The options of a search before what cannot be stopped and takes about so long."""
+        if self.time_limit is None:
+            return self
+        left = LATE[0] * self.time_limit + LATE[1] - BEYOND - seconds
+        return replace(self, time_limit=max(min(self.time_limit, left), 0.0))
 
 
 DEFAULTS = SolverOptions()
@@ -61,4 +71,5 @@ DEFAULTS = SolverOptions()
 
 def step_seconds(m: int, n: int) -> float:
     """About how long one step and its certificate take for an m x n workload, rather more."""
-    return float(max(m, n)) * min(m, n) ** 2 / CUBES
+    short, long = min(m, n), max(m, n)
+    return short**2 * (short / CUBES + (long - short) / PRODUCTS)

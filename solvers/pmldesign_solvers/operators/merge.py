@@ -10,11 +10,21 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
+import scipy
 
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import Cells
-from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, Array, Indices, Operator
+from pmldesign_solvers.operators.operator import (
+    DIRECT_ENTRIES,
+    EPS,
+    SVD_ENTRIES,
+    Array,
+    Indices,
+    Operator,
+)
 
+REGULAR = 1e-4
+"""Least eigenvalue of R R^T, rows of norm 1, from which on an inverse of it keeps twelve digits."""
 FLOOR = 1e-13
 """Weights stay above this fraction of the largest, where their square roots still have digits."""
 
@@ -138,11 +148,19 @@ def is_definite(gram: Array) -> bool:
 def right_inverse_of(strategy: Array) -> Array:
     """R^+, for R of full row rank.
 
-    Not in closed form: that keeps the rounding which vanishing weights have raised.
+    Not in closed form: that keeps the rounding which vanishing weights have raised. Of a large wide
+    one R^T (R R^T)^-1, if that has twelve digits, in a quarter of the time.
     """
     rows, cells = strategy.shape
-    inverse = np.linalg.inv if rows == cells else np.linalg.pinv
-    return np.asarray(inverse(strategy))
+    if rows == cells:
+        return np.asarray(np.linalg.inv(strategy))
+    if rows < cells and rows * cells > SVD_ENTRIES:
+        gram = strategy @ strategy.T
+        norms = np.sqrt(gram.diagonal())
+        if np.linalg.eigvalsh(gram / norms[:, None] / norms)[0] >= REGULAR:
+            factor = scipy.linalg.cho_factor(gram, lower=True)
+            return np.asarray(scipy.linalg.cho_solve(factor, strategy).T)
+    return np.asarray(np.linalg.pinv(strategy))
 
 
 def counts(labels: Indices) -> Array:

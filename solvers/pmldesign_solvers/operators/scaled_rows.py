@@ -27,6 +27,11 @@ class ScaledRows(Operator):
         """Number of queries m and of cells n."""
         return self.operator.shape
 
+    @property
+    def work(self) -> tuple[int, int]:
+        """Shape of a matrix on which a step takes as long."""
+        return self.operator.work
+
     def gram(self, weights: Array) -> Array:
         """A^T diag(c^2 weights) A, shape (n, n), for weights of shape (m,)."""
         return self.operator.gram(self.weights**2 * weights)

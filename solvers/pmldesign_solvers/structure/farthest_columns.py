@@ -20,6 +20,7 @@ two hulls, factor by factor.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -99,7 +100,8 @@ def largest_l1_distance(factors: Sequence[Array]) -> float:
 def largest_weighted_distance(factors: Sequence[Array], weights: Array) -> float:
     """Largest l2 distance of two columns of diag(weights)^(1/2) (R_1 x ... x R_k), or a bound.
 
-    Up to WEIGHTED_CELLS cells it is computed, one block of inner products after the other; beyond,
+    Up to WEIGHTED_CELLS cells it is computed, from one block of inner products after the other, the
+    same for all cells that have the same two values of each attribute between them; beyond,
     columns without what they all have in common are at most twice the longest of them apart.
 
     Args:
@@ -114,14 +116,19 @@ def largest_weighted_distance(factors: Sequence[Array], weights: Array) -> float
     if cells > WEIGHTED_CELLS:
         return 2 * math.sqrt(longest * (1 + DISTANCE_ROUNDING))
     largest = 0.0
-    step = max(1, BLOCK_BYTES // (8 * max(cells, len(weights))))
-    for start in range(0, cells, step):
-        block = np.arange(start, min(start + step, cells))
-        unit = np.zeros((cells, len(block)))
-        unit[block, block - start] = 1.0
-        measured = weights[:, None] * mode_products.multiply(factors, unit)
-        inner = mode_products.multiply([factor.T for factor in factors], measured)
-        largest = max(largest, float((squares[:, None] + squares[block] - 2 * inner).max()))
+    pairs = [np.triu_indices(factor.shape[1]) for factor in factors]
+    products = [(R[:, i] * R[:, j]).T for R, (i, j) in zip(factors, pairs, strict=True)]
+    table = squares.reshape([factor.shape[1] for factor in factors])
+    others = math.prod(map(len, products[1:]))
+    step = max(1, BLOCK_BYTES // (8 * others))
+    for start in range(0, len(products[0]), step):
+        block = slice(start, start + step)
+        inner = mode_products.multiply([products[0][block], *products[1:]], weights)
+        first = [(pairs[0][0][block], pairs[0][1][block])]
+        # which of its two values of an attribute one of the two cells has
+        for ends in itertools.product(first, *((pair, pair[::-1]) for pair in pairs[1:])):
+            one, other = (table[np.ix_(*(end[k] for end in ends))].ravel() for k in (0, 1))
+            largest = max(largest, float((one + other - 2 * inner).max()))
     return math.sqrt(largest + DISTANCE_ROUNDING * 2 * longest)
 
 

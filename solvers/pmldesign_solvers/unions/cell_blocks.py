@@ -36,16 +36,17 @@ from pmldesign_solvers.operators.norms import dual_norm, power_mean
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices, Operator
 from pmldesign_solvers.unions.as_pairs import under_replace
 
-LARGEST = 2**28
-"""Most entries of a strategy of blocks (2 GiB)."""
 PAIRS = 4
 """Times that a step for pairs of cells takes as long as one for cells."""
 STEPS, LEAST = 6, 0.5
 """For which a block should have the time, and seconds for them all: many small blocks take more."""
 PAIRED = 4e-10
 """Seconds for each triple of cells, that centring, its bounds and the noise take under replace."""
-ASSEMBLED = 1e-7
-"""Seconds that an entry of the strategy takes when blocks are put together."""
+ASSEMBLED, ANSWERED = 1e-7, 2e-10
+"""Seconds that an entry of the strategy takes when blocks are put together and get their noise, and
+more of them for each query, that L R = A is seen."""
+INVERTED = 2e9
+"""Of n m^2 a second, m < n, that the inverse of a wide strategy and its certificate take."""
 
 
 def solve_in_time(
@@ -59,15 +60,17 @@ def solve_in_time(
     Raises:
         ValueError: that alone would end far too late, or the strategy would be too large.
     """
-    if options.allows(_first_step(operator, relation)):
-        return solve_norm(operator, p, relation=relation, options=options)
+    before = options.before(_inverted(operator))
+    if before.allows(_first_step(operator, relation)):
+        return solve_norm(operator, p, relation=relation, options=before)
     merged = MergedWorkload(operator)
-    if options.allows(_first_step(merged.operator, relation)):
-        return solve_norm(operator, p, relation=relation, options=options)
+    before = options.before(_inverted(merged.operator))
+    if before.allows(_first_step(merged.operator, relation)):
+        return solve_norm(operator, p, relation=relation, options=before)
     if relation == "add-remove":
         return solve_in_blocks(merged, p, options)
     after = PAIRED * operator.shape[1] ** 3
-    if options.over(0.0, after / 2):
+    if options.late(after):
         raise ValueError(
             f"neighbours that replace a record on {operator.shape[1]} cells take about"
             f" {math.ceil(after)} s, far beyond the time limit; allow {math.ceil(2 * after)} s or"
@@ -86,6 +89,12 @@ def _first_step(operator: Operator, relation: Relation) -> float:
     if relation == "add-remove":
         return step_seconds(*operator.work)
     return PAIRS * step_seconds(*operator.shape)
+
+
+def _inverted(operator: Operator) -> float:
+    """About how long it takes to invert a wide strategy, and to see what its factors lack of A."""
+    m, n = operator.shape
+    return n * m**2 / INVERTED if m < n else 0.0
 
 
 @dataclass(slots=True)
@@ -111,8 +120,8 @@ def solve_in_blocks(merged: MergedWorkload, p: float, options: SolverOptions) ->
     _, first = np.unique(merged.column_of, return_index=True)
     matrix = merged.original.to_dense()[:, first[-merged.shape[1] :]]
     blocks: list[_Block] = []
-    limit = max(limit - ASSEMBLED * matrix.shape[1] ** 2, limit / 4)
-    parts = _parts(matrix, max(limit, LEAST))
+    parts, after = _parts(matrix, len(merged.column_of), options)
+    limit = max(limit - after, limit / 4)
     for number, cells in enumerate(parts):
         left = limit - (time.perf_counter() - begin)
         share = max(left, limit / 10) / (len(parts) - number)
@@ -137,27 +146,37 @@ def solve_in_blocks(merged: MergedWorkload, p: float, options: SolverOptions) ->
     )
 
 
-def _parts(matrix: Array, limit: float) -> list[slice]:
-    """As few slices of cells as can be solved in time.
+def _parts(matrix: Array, cells: int, options: SolverOptions) -> tuple[list[slice], float]:
+    """As few slices of cells as can be solved in time, and the seconds that follow.
+
+    Args:
+        matrix: A without repetitions.
+        cells: as many as the strategy is written out for.
+        options: with a time limit.
 
     Raises:
-        ValueError: the strategy would be too large.
+        ValueError: what follows would end far too late.
     """
-    n = matrix.shape[1]
+    m, n = matrix.shape
+    limit = math.inf if options.time_limit is None else options.time_limit
     for count in (2**k for k in range(n.bit_length())):
         parts = [slice(n * k // count, n * (k + 1) // count) for k in range(count)]
         sizes = [
-            (int(np.count_nonzero(matrix[:, cells].any(axis=1))), cells.stop - cells.start)
-            for cells in parts
+            (int(np.count_nonzero(matrix[:, part].any(axis=1))), part.stop - part.start)
+            for part in parts
         ]
-        if STEPS * sum(step_seconds(*size) for size in sizes) <= limit:
+        after = cells * sum(min(size) for size in sizes) * (ASSEMBLED + ANSWERED * m)
+        if STEPS * sum(step_seconds(*size) for size in sizes) <= max(
+            limit - after, limit / 4, LEAST
+        ):
             break
-    if n * sum(min(size) for size in sizes) > LARGEST:
+    if options.late(after):
         raise ValueError(
-            f"a step on it takes about {step_seconds(*matrix.shape):.2g} s, more than the time"
-            " limit; allow more time, or take a smaller workload"
+            f"a step on it takes about {step_seconds(m, n):.2g} s, and the strategy of a shorter"
+            f" search {after:.2g} s, far beyond the time limit; allow {math.ceil(2 * after)} s or"
+            " more, or take a smaller workload"
         )
-    return parts
+    return parts, after
 
 
 def _direct_sum(blocks: list[_Block]) -> tuple[Array, Array]:

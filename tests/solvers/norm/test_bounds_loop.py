@@ -63,6 +63,18 @@ def test_no_step_is_begun_that_would_end_far_too_late(monkeypatch, lasts, steps)
     assert both.steps == steps
 
 
+@pytest.mark.parametrize(("limit", "after", "left"), [(10.0, 3.0, 10.0), (10.0, 9.0, 5.0)])
+def test_a_search_ends_in_time_for_what_comes_after(limit, after, left):
+    """Of 10 s everything may take 15 s, one of them for what nobody has thought of."""
+    options = SolverOptions(time_limit=limit)
+    assert options.before(after).time_limit == left
+    assert options.before(100.0).time_limit == 0.0
+    assert SolverOptions().before(after).time_limit is None
+    assert not options.late(15.0)
+    assert options.late(15.1)
+    assert not SolverOptions().late(1e9)
+
+
 def test_a_search_inside_another_one_hands_on_ctrl_c():
     def interrupted():
         yield Bounds(1.0, 2.0)

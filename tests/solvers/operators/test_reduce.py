@@ -130,6 +130,19 @@ def test_iterates_are_points_of_the_original_workload(p, rows):
         assert one.upper >= best.lower * (1 - 1e-12)
 
 
+@pytest.mark.parametrize(("least", "decomposed"), [(0.5, 0), (1e-5, 1)])
+def test_a_large_wide_strategy_is_inverted_through_its_gram_matrix(least, decomposed, monkeypatch):
+    """Where that has all its digits; the others are decomposed."""
+    rng = np.random.default_rng(3)
+    values = np.linspace(least, 1, 200)
+    left, right = (np.linalg.qr(rng.standard_normal((n, 200)))[0] for n in (200, 1500))
+    exact, calls, pinv = (right / values) @ left.T, [], np.linalg.pinv
+    monkeypatch.setattr(np.linalg, "pinv", lambda R: calls.append(1) or pinv(R))
+    found = right_inverse_of((left * values) @ right.T)
+    assert len(calls) == decomposed
+    np.testing.assert_allclose(found, exact, atol=1e-12 / least)
+
+
 @settings(max_examples=7)
 @given(st.integers(1, 4), st.integers(1, 6), exponents, seeds)
 def test_the_semidefinite_program_encloses_the_same_number(m, extra, p, seed):

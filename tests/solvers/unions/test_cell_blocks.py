@@ -26,7 +26,8 @@ MATRICES = {
 @pytest.fixture
 def slow(monkeypatch):
     """A processor on which one step on a matrix of 8 x 8 takes a second."""
-    monkeypatch.setattr("pmldesign_solvers.norm.options.CUBES", 8.0**3)
+    for speed in ("CUBES", "PRODUCTS"):
+        monkeypatch.setattr(f"pmldesign_solvers.norm.options.{speed}", 8.0**3)
 
 
 def in_blocks(matrix, p, limit=1.0):
@@ -137,10 +138,27 @@ def test_equal_cells_are_merged_first():
 
 
 def test_a_strategy_that_would_be_too_large_is_refused(slow, monkeypatch):
-    """With the time that a step takes."""
-    monkeypatch.setattr(cell_blocks, "LARGEST", 100)
-    with pytest.raises(ValueError, match=r"takes about 4\.5 s, more than the time limit"):
+    """With the time that a step takes, and 144 entries of a strategy on 12 cells, at 0.1 s each."""
+    monkeypatch.setattr(cell_blocks, "ASSEMBLED", 0.1)
+    with pytest.raises(ValueError, match=r"takes about 4\.5 s, .* allow 29 s or more"):
         in_blocks(TREE, 2.0)
+    assert in_blocks(TREE, 2.0, limit=14.0).strategy.shape == (12, 12)
+
+
+def test_a_wide_matrix_leaves_time_for_its_inverse(monkeypatch):
+    """Of 10 s, 12 s of them for the inverse and the certificate, 2 s are left for steps."""
+    wide = MATRICES["wide"]
+    monkeypatch.setattr(cell_blocks, "INVERTED", wide.shape[1] * wide.shape[0] ** 2 / 12.0)
+    limits = []
+    monkeypatch.setattr(
+        cell_blocks, "solve_norm", lambda *_, options, **__: limits.append(options.time_limit)
+    )
+    for matrix in (wide, wide.T):
+        options = SolverOptions(time_limit=10.0)
+        cell_blocks.solve_in_time(
+            DenseOperator(matrix), 2.0, relation="add-remove", options=options
+        )
+    assert limits == [2.0, 10.0]
 
 
 def test_pairs_that_would_end_far_too_late_are_refused(monkeypatch):
