@@ -207,15 +207,14 @@ def improve(
         interrupted = cube is not None and cube.status is Status.INTERRUPTED
     if Noise.LAPLACE in kinds and not (streaming or interrupted or coarse):
         try:
-            require_time_for_error(factorization, options)
             searched = _laplace_search(
                 factorization,
                 guarantee,
+                options,
                 starts=starts,
                 seed=seed,
                 time_limit=seconds,
                 least_gain=LEAST_GAIN if search_time is None else 0.0,
-                callback=options.callback,
             )
         except InvalidInputError:
             # no strategy whose error under Laplace noise can be computed at this size, or in time
@@ -304,9 +303,11 @@ def _least_norm(
 def _laplace_search(
     factorization: Design,
     guarantee: Guarantee | None,
+    options: DesignOptions,
     **search: Any,
 ) -> Searched:
     """The search for Laplace noise; for several participations that for one, with their noise."""
+    require_time_for_error(factorization, options)
     workload, p = factorization.workload, factorization.p
     from pmldesign.designs.laplace.search import laplace_design
 
@@ -318,6 +319,7 @@ def _laplace_search(
         workload,
         promise,
         p=p,
+        callback=options.callback,
         **search,
     )
     if guarantee is not None and schema is None:

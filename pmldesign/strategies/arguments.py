@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import fixed, real_numbers
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.columns import column_labels
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import SVD_ENTRIES, Array
 
 RANK_CUTOFF = 1e-10
 """Singular values of R below this part of the largest count as zero.
@@ -112,8 +113,17 @@ def strategy_matrix(name: str, matrix: ArrayLike) -> Array:
 def inverted(matrix: Array) -> tuple[Array, int]:
     """The pseudo-inverse, and the number of singular values above RANK_CUTOFF of the largest.
 
-    That of a regular lower triangular matrix is exactly lower triangular.
+    That of a regular lower triangular matrix is exactly lower triangular. With c_j copies of each
+    column of R', that of R has the rows of (R' diag(c)^(1/2))^+ over c^(1/2).
     """
+    rows, cells = matrix.shape
+    if rows < cells and matrix.size > SVD_ENTRIES:
+        labels = column_labels(matrix)
+        first, copies = np.unique(labels, return_index=True, return_counts=True)[1:]
+        if first.size < cells:
+            roots = np.sqrt(copies)
+            distinct, rank = inverted(matrix[:, first] * roots)
+            return read_only((distinct / roots[:, None])[labels]), rank
     try:
         inverse, rank = scipy.linalg.pinv(matrix, rtol=RANK_CUTOFF, return_rank=True)
     except (

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import scipy
 from array_workload import ArrayWorkload, all_ranges, prefix, random_workload
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import (
     Strategy,
+    arguments,
     haar_wavelet,
     identity,
     square_root,
@@ -294,3 +296,20 @@ def test_whether_it_answers_a_workload_is_found_out_once(monkeypatch):
         with pytest.raises(InvalidInputError, match="cannot answer row 0"):
             measured.require_answers(other)
     assert products == [asked, other, other]
+
+
+def test_equal_columns_are_inverted_once(monkeypatch):
+    """Of a wide strategy; zero columns too, and rows that depend on others."""
+    R = gaussian(5, 4, 7)
+    R[:, 1] = 0.0
+    R[4] = R[0] + R[2]
+    wide = R[:, [0, 1, 2, 3, 2, 2, 0, 1, 3]]
+    shapes, pinv = [], scipy.linalg.pinv
+    monkeypatch.setattr(arguments, "SVD_ENTRIES", 0)
+    monkeypatch.setattr(
+        scipy.linalg, "pinv", lambda R, **asked: shapes.append(R.shape) or pinv(R, **asked)
+    )
+    strategy = Strategy("R", wide)
+    np.testing.assert_allclose(strategy.pseudo_inverse, np.linalg.pinv(wide), atol=1e-12)
+    assert strategy.rank == 3
+    assert shapes == [(5, 4)]

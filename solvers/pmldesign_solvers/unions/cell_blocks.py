@@ -42,10 +42,10 @@ STEPS, LEAST = 6, 0.5
 """For which a block should have the time, and seconds for them all: many small blocks take more."""
 PAIRED = 4e-10
 """Seconds for each triple of cells, that centring, its bounds and the noise take under replace."""
-ASSEMBLED, ANSWERED = 1e-7, 2e-10
+ASSEMBLED, ANSWERED = 1e-7, 1e-10
 """Seconds that an entry of the strategy takes when blocks are put together and get their noise, and
 more of them for each query, that L R = A is seen."""
-INVERTED = 2e9
+INVERTED = 3e9
 """Of n m^2 a second, m < n, that the inverse of a wide strategy and its certificate take."""
 
 
