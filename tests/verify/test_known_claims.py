@@ -22,7 +22,7 @@ CASES = {
 def honest(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("known") / "strategy.npz"
     name, known = CASES[request.param]
-    design = pml.factorize(name, p=3, known=known)
+    design = pml.factorize(name, p=3, known=known, rel_gap=1e-2)
     promise = pml.ApproxDP(1, 1e-6)
     noisy = pml.mechanism(design, name, guarantee=promise, noise="gaussian", p=3, known=known)
     pml.write_strategy(path, design, mechanism=noisy)
