@@ -32,3 +32,13 @@ def pytest_collection_finish():
 def quick_disk(monkeypatch):
     """A killed process leaves to the system what it has written."""
     monkeypatch.setattr(os, "fsync", lambda _handle: None)
+
+
+@pytest.fixture
+def unarranged(monkeypatch):
+    """The parts of pictures stay where they are first put: to arrange them takes half of the time.
+
+    For tests that ask whether there is a picture; those in tests/plots see the whole one.
+    """
+    engine = "matplotlib.layout_engine.ConstrainedLayoutEngine.execute"
+    monkeypatch.setattr(engine, lambda *_: None)

@@ -42,7 +42,7 @@ def assert_same(printed, shown):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_examples(page, tmp_path):
+def test_examples(page, tmp_path, unarranged):
     names = {}
     for block in BLOCK.finditer(page.read_text()):
         if block["kind"] == "python":

@@ -23,7 +23,7 @@ def quiet(monkeypatch):
     return lines
 
 
-def test_a_norm_from_one_line_to_a_report(run, quiet, tmp_path, monkeypatch):
+def test_a_norm_from_one_line_to_a_report(run, quiet, tmp_path, monkeypatch, unarranged):
     result = run("demo", "norm")
     assert result.exit_code == 0, result.output
     assert "pmldesign-norm/report.html" in result.stdout.replace("\\", "/")
@@ -35,7 +35,7 @@ def test_a_norm_from_one_line_to_a_report(run, quiet, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["people", "stream"])
 def test_commands_of_the_script_do_what_the_demonstration_says(
-    run, quiet, tmp_path, monkeypatch, kind
+    run, quiet, tmp_path, monkeypatch, unarranged, kind
 ):
     folder = tmp_path / "shown"
     monkeypatch.setattr("pmldesign.cli.demo._first_lines", lambda path: "")
@@ -45,7 +45,8 @@ def test_commands_of_the_script_do_what_the_demonstration_says(
     for line in quiet:
         words, _, source = line.partition(" <")
         given = (folder / source.split()[0]).read_text() if source else None
-        result = run(*shlex.split(words)[1:], stdin=given)
+        briefly = ("--search-time", 0.1) if " target " in words else ()
+        result = run(*shlex.split(words)[1:], *briefly, stdin=given)
         assert result.exit_code == 0, result.output
         if source:
             (folder / DEMONSTRATIONS[kind].table).write_text(result.stdout)

@@ -75,7 +75,7 @@ def test_zso_figure_2_noise_vanishes_at_the_entropy_of_the_rarest_cell(zso):
     assert share == sorted(share, reverse=True)
 
 
-def test_zso_files(zso, tmp_path):
+def test_zso_files(zso, tmp_path, unarranged):
     zso.main(tmp_path / "new")
     for name, count in (("zso_figure_1", 3 * 40), ("zso_figure_2", 3 * 41)):
         assert (tmp_path / "new" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
@@ -141,7 +141,7 @@ def test_syg_figure_1_trends(syg):
         assert distances == sorted(distances)
 
 
-def test_syg_files(syg, tmp_path):
+def test_syg_files(syg, tmp_path, unarranged):
     syg.main(tmp_path, repetitions=20)
     assert (tmp_path / "syg_figure_1.png").read_bytes()[:4] == b"\x89PNG"
     with (tmp_path / "syg_figure_1a.csv").open() as file:
@@ -149,7 +149,7 @@ def test_syg_files(syg, tmp_path):
     assert (tmp_path / "syg_figure_1b.csv").exists()
 
 
-def test_a_design_for_pml_is_never_worse_than_one_for_dp(tmp_path, monkeypatch):
+def test_a_design_for_pml_is_never_worse_than_one_for_dp(tmp_path, monkeypatch, unarranged):
     example = load("pml_design/run")
     monkeypatch.setattr("sys.argv", ["run.py", "--seconds", "0.05", "--output", str(tmp_path)])
     example.main()

@@ -31,7 +31,7 @@ def test_the_tutorial_has_the_same_people(example, tmp_path, monkeypatch):
     assert shown.count("\n") == 5001
 
 
-def test_the_picture_is_drawn(example, tmp_path):
+def test_the_picture_is_drawn(example, tmp_path, unarranged):
     from pmldesign.mechanisms import mechanism
     from pmldesign.privacy import ApproxDP
     from pmldesign.release import as_schema, parse_queries

@@ -39,7 +39,7 @@ def test_gaps_are_those_of_designs(figures):
     assert best.certificate.gap == pytest.approx(stored["1024", "2", "6"], rel=0.1)
 
 
-def test_pictures_are_drawn(figures, tmp_path):
+def test_pictures_are_drawn(figures, tmp_path, unarranged):
     figures.main(tmp_path)
     for name, words in (("streams.svg", "square-root"), ("buffers.svg", "n = 1000000, p = 2")):
         assert words in (tmp_path / name).read_text()
