@@ -206,7 +206,9 @@ class _Rows:
         total = math.prod(self._shape)
         for start in range(0, total, self._step):
             chunk = np.arange(start, min(start + self._step, total))
-            values = np.hstack([self._block(number, chunk) for number in range(len(self._blocks))])
+            values: Array = np.hstack(
+                [self._block(number, chunk) for number in range(len(self._blocks))]
+            )
             yield np.abs(values), np.broadcast_to(counts, values.shape)
 
     def _block(self, number: int, chunk: NDArray[np.intp]) -> Array:
