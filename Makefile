@@ -60,12 +60,13 @@ fuzz: $(VENV)/test.stamp ## 5000 odd command lines and damaged files; FUZZ="--se
 	cd tests && ../$(BIN)/python -m fuzz $(FUZZ)
 
 robust: export OPENBLAS_NUM_THREADS = 1
-robust: $(VENV)/test.stamp ## random matrices of every scale, cases moved by rounding, killed streams, whole sweeps: minutes
+robust: $(VENV)/test.stamp ## random matrices of every scale, cases moved by rounding, interrupted commands, killed streams, whole sweeps: minutes
 	$(BIN)/python tests/robustness/attack.py
 	$(BIN)/python tests/robustness/perturbed.py
 	$(BIN)/python tests/robustness/verified.py
 	$(BIN)/python tests/robustness/forged.py --files 1000
 	$(BIN)/python tests/robustness/limits.py
+	$(BIN)/python tests/robustness/interrupted.py
 	$(BIN)/python tests/robustness/killed.py
 	$(BIN)/python tests/robustness/ledgers.py
 	$(BIN)/pytest --sweeps -m sweep

@@ -20,6 +20,7 @@ from pmldesign.cli.options.promises import (
 from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, search_time
 from pmldesign.cli.options.results import Outputs, drawing, strategy_output
 from pmldesign.cli.terminal.completion import WorkloadName
+from pmldesign.cli.terminal.process import interrupted
 from pmldesign.cli.terminal.show import note, progress
 from pmldesign.designs.options import METHODS
 from pmldesign.errors import InvalidInputError, NotConvergedError
@@ -161,9 +162,8 @@ def _require_finished(best: Optimized) -> None:
     proved = design.status is Status.STRUCTURED and design.certificate.gap <= WIDEST_GAP
     if given("rel_gap") or not proved:
         design.require_optimal()
-    for searched in (best.gaussian_design, best.laplace_design):
-        if searched is not None and searched.status is Status.INTERRUPTED:
-            raise NotConvergedError(searched.status.value)
+    if best.interrupted:
+        raise NotConvergedError(Status.INTERRUPTED.value)
 
 
 def _require_method(method: str) -> None:
@@ -178,7 +178,7 @@ def _bound(
     best: Optimized, deadline: float | None, announce: Callable[[str], None]
 ) -> Bound | None:
     """The lower bound for every mechanism, unless the limit or Ctrl-C comes first."""
-    if best.guarantee is None:
+    if best.guarantee is None or interrupted():
         return None
     if deadline is not None and time.perf_counter() >= deadline:
         note("the lower bound is left out: the time limit came first")

@@ -164,8 +164,7 @@ class Task:
                     search_time=LEAST_TIME if interrupted else self.search_time,
                     rivals=rivals,
                 )
-                searches = filter(None, (best.gaussian_design, best.laplace_design))
-                interrupted |= any(search.status is Status.INTERRUPTED for search in searches)
+                interrupted |= best.interrupted
                 rows[DESIGN][index, p] = as_row(DESIGN, p, best.mechanisms[best.best])
         return Designed(design, rows, interrupted)
 

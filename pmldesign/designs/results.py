@@ -241,6 +241,12 @@ class Optimized(Drawn, Displayed):
         p = self.norm_design.p
         return min(range(len(self.mechanisms)), key=lambda index: self.mechanisms[index].error(p))
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the design or one of the searches."""
+        tried = self.norm_design, self.gaussian_design, self.laplace_design, self.cube_design
+        return any(found and found.status is Status.INTERRUPTED for found in tried)
+
     def _display(self) -> tuple[str, Facts]:
         p = self.norm_design.p
         title = f"Designs for {self.norm_design.workload.name!r}, of least err_{shortest(p)}"

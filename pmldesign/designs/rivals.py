@@ -4,7 +4,8 @@ A design for Gaussian noise is certified, a search for Laplace noise has looked 
 but not at those whose noise is less on the grid of their whole measurements.
 Where that does not settle it, because the bounds are apart, time ran out or a person takes part
 several times, every baseline of the table gets the noise of the guarantee as well, and the design
-is the best of all. A number of buffers that was asked for rules them out.
+is the best of all that can be measured. A number of buffers that was asked for, and Ctrl-C, rule
+them out.
 
 The cost of the row of a strategy of r measurements on n cells, in multiplications and the like:
 
@@ -75,7 +76,7 @@ def with_rivals(
         streaming: take their lower-triangular forms.
     """
     open_kinds = [kind for kind in kinds if not _is_settled(designs, kind)]
-    if not open_kinds or options.buffers is not None:
+    if not open_kinds or options.buffers is not None or designs.interrupted:
         return designs
     p, mechanisms = designs.norm_design.p, designs.mechanisms
     before = best = mechanisms[designs.best]
@@ -128,7 +129,8 @@ def _strategies(
                 if row_seconds(name, *asked, options.schema) > left():
                     continue
             strategy = baseline(name, design.workload)
-            yield strategy.coarse() if design.strategy.by_diameter else strategy
+            if not strategy.only_compared:
+                yield strategy.coarse() if design.strategy.by_diameter else strategy
         except InvalidInputError:  # it is too large, takes too long, or is for other queries
             continue
 

@@ -100,6 +100,8 @@ class Strategy(Drawn, Displayed):
     """Whether every R of a subclass is lower triangular with a positive diagonal."""
     from_tables: ClassVar[bool] = False
     """Whether R x is a function of tables of counts."""
+    only_compared: ClassVar[bool] = False
+    """Whether it has errors, but is too large to be measured or written."""
     by_diameter: bool = False
     """Whether all columns count as far apart as the farthest two, which is quick to tell."""
     _inverse: Array | None = None

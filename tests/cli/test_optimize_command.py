@@ -5,15 +5,20 @@ import dataclasses
 import io
 import json
 import math
+import signal
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
 import pmldesign.cli.documents.comparison
+import pmldesign.cli.documents.page
 import pmldesign.cli.optimize
 from pmldesign.cli import main, usual_rows
+from pmldesign.designs import best_noise, rivals
 from pmldesign.files import read_strategy
+from pmldesign_solvers.norm import Status
 
 GAMMA_PREFIX_16 = {"2": 6.7576147, "4": 3.3847245, "inf": 1.7044802}
 
@@ -295,6 +300,45 @@ def test_ctrl_c_in_the_table_keeps_the_design(run, tmp_path, monkeypatch):
     assert [row["name"] for row in json.loads(result.stdout)["strategies"]] == ["design"]
     assert result.stderr == "note: the table ends before 'tree': interrupted\n"
     assert (tmp_path / "s.npz").exists()
+
+
+def test_ctrl_c_in_the_design_is_the_end_of_bounds_rows_and_rivals(run, monkeypatch, signalled):
+    """They took longer than the design itself on large workloads under PML."""
+    solve = best_noise.solve
+
+    def stopped(*arguments):
+        return dataclasses.replace(solve(*arguments), status=Status.INTERRUPTED)
+
+    monkeypatch.setattr(best_noise, "solve", signalled(signal.SIGINT, stopped))
+    never = Mock(side_effect=AssertionError)
+    monkeypatch.setattr(pmldesign.cli.documents.comparison, "compare_all", never)
+    monkeypatch.setattr(best_noise.Optimized, "lower_bound", never)
+    monkeypatch.setattr(rivals, "baseline", never)
+    few = ["--max-steps", 1, "--rel-gap", 1e-9]
+    result = run("optimize", "prefix:8", "--epsilon", 1, "--delta", 1e-6, *few, "--json")
+    assert [row["name"] for row in json.loads(result.stdout)["strategies"]] == ["design"]
+    assert result.exit_code == 3
+    note, error = result.stderr.splitlines()
+    assert note == "note: the table ends before 'tree': interrupted"
+    assert error.startswith("error: the gap is ")
+
+
+def test_ctrl_c_in_a_page_leaves_what_is_shown(run, tmp_path, monkeypatch):
+    def stop(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pmldesign.cli.documents.page, "write_page", stop)
+    result = run("optimize", "prefix:4", "--report", "page.html")
+    assert "gamma_(2)" in result.stdout
+    assert result.exit_code == 3
+    assert result.stderr == "error: interrupted: what is shown holds, but was not drawn\n"
+
+
+def test_long_running_sums_with_a_wide_gap_are_written(run, tmp_path):
+    """A Haar wavelet was better, too large for a file: nothing was written or shown."""
+    result = run("optimize", "prefix:30000", "--rel-gap", 0.5, "-o", "s.npz")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert read_strategy(tmp_path / "s.npz").shape == (30000, 30000)
 
 
 def test_a_baseline_that_cannot_answer_in_float64_is_left_out_with_a_note(run, tmp_path):

@@ -1,5 +1,6 @@
 """The command line as a process of its own: python -m pmldesign, pipes, and a real Ctrl-C."""
 
+import importlib
 import json
 import os
 import signal
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from children import in_a_child
 
+import pmldesign.cli.terminal.process
 from pmldesign.cli import COMMANDS, signals
 
 ENVIRONMENT = {
@@ -258,6 +261,22 @@ def test_a_signal_waits_where_its_exception_would_be_swallowed(tmp_path, monkeyp
 
     with pytest.raises(SystemExit, match="143"):
         ended()
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 1), ("SIGTERM", 143)])
+def test_a_signal_does_not_wait_for_a_long_import(tmp_path, monkeypatch, name, code):
+    (tmp_path / "endless.py").write_text(
+        f"import os, signal\nos.kill(os.getpid(), signal.{name})\nwhile True:\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(pmldesign.cli.terminal.process, "PATIENCE", 0.1)
+
+    def ended():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with signals():
+            importlib.import_module("endless")
+
+    assert in_a_child(ended) == code
 
 
 def test_ctrl_c_in_bounds(tmp_path):

@@ -1,7 +1,7 @@
 """Several participations at p > 2: both bounds against what is computed from the definition."""
 
+import itertools
 import math
-from itertools import product
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import verify_file, write_strategy
 from pmldesign.strategies import with_participation
+from pmldesign_solvers.norm import Status
 
 N, TIMES, APART = 20, 2, 10
 
@@ -20,7 +21,7 @@ def value_by_force(design, p):
     farthest = 0.0
     for first in range(N - APART * (TIMES - 1)):
         steps = first + APART * np.arange(TIMES)
-        for signs in product((1.0, -1.0), repeat=TIMES):
+        for signs in itertools.product((1.0, -1.0), repeat=TIMES):
             farthest = max(farthest, float(np.linalg.norm(matrix[:, steps] @ signs)))
     deviations = np.linalg.norm(np.tril(np.ones((N, N))) @ np.linalg.inv(matrix), axis=1)
     return farthest * float(np.linalg.norm(deviations, p))
@@ -62,3 +63,26 @@ def test_strategies_that_were_found_otherwise_are_not_below_the_lower_bound():
 def test_too_many_steps_are_refused():
     with pytest.raises(InvalidInputError, match="for up to 2048 steps, got 3000; take p = 2"):
         factorize("prefix:3000", p=math.inf, participation="4,every=750")
+
+
+@pytest.mark.parametrize(
+    ("name", "p", "participation"),
+    [
+        ("sgd:12,0.9", math.inf, "2,every=6"),
+        ("prefix:12", 4.0, "2,min-sep=4"),
+        ("prefix:24", 2.0, "3,min-sep=8"),
+    ],
+)
+def test_ctrl_c_in_one_stage_ends_those_that_would_follow(name, p, participation):
+    """At p > 2 each weighting of the queries was designed all the same."""
+    calls = itertools.count(1)
+
+    def interrupt(_step):
+        number = next(calls)
+        assert number <= 3
+        if number == 3:
+            raise KeyboardInterrupt
+
+    design = factorize(name, p=p, participation=participation, callback=interrupt)
+    assert design.status is Status.INTERRUPTED
+    assert design.certificate.lower <= design.certificate.upper

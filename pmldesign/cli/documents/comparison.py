@@ -21,6 +21,7 @@ from pmldesign.cli.documents.document import (
     Table,
     records,
 )
+from pmldesign.cli.terminal.process import interrupted
 from pmldesign.cli.terminal.show import note
 from pmldesign.comparison.comparison import Comparison, compare_all
 from pmldesign.comparison.rows import PARAMETERS, Row, parameters
@@ -228,6 +229,8 @@ def beside(
     for name in names:
         announce(f"comparing with {name!r}")
         try:
+            if interrupted():  # before the table
+                raise KeyboardInterrupt
             rows += rows_of(name)
         except PmldesignError as error:
             note(f"the table leaves out {name!r}: {error}")

@@ -14,6 +14,7 @@ from typing import Any
 from pmldesign.cli.documents.document import Document, Section, Table
 from pmldesign.cli.options.fields import option
 from pmldesign.cli.terminal.show import print_json, print_sections
+from pmldesign.errors import NotConvergedError
 from pmldesign.files import atomic_write, check_writable
 
 
@@ -98,6 +99,7 @@ class Outputs:
 
         Raises:
             FileError: a file cannot be written.
+            NotConvergedError: Ctrl-C after the document was printed.
             PmldesignError: a result is not a number.
         """
         if document.table is not None:
@@ -106,6 +108,13 @@ class Outputs:
             print_json(document.data)
         else:
             print_sections(document.summary, begun=begun)
+        try:
+            self._draw(document)
+        except KeyboardInterrupt:
+            raise NotConvergedError("interrupted: what is shown holds, but was not drawn") from None
+
+    def _draw(self, document: Document) -> None:
+        """The picture and the page."""
         if self.plot is not None and document.picture is not None:
             from pmldesign.plots import save
 

@@ -9,12 +9,14 @@ changes nothing. Long lines wrap at words; where there is no terminal nothing is
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -24,6 +26,8 @@ import click
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 INTERRUPTED = "interrupted before it was done"
+PATIENCE = 1.0
+"""Seconds of the processor that an import may take after a signal."""
 
 
 class Ended(BaseException):
@@ -43,17 +47,22 @@ class _Signals:
 
     interrupted = False
     importing = False
+    since = math.inf
+    """Processor time when the first signal came in an import."""
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Raise what the signal stands for, as soon as the exception is not swallowed or altered.
 
-        While a command is imported nothing is open yet, and the process ends at once.
+        While a command is imported nothing is open yet, and the process ends at once. So it does
+        in another import that goes on: files are never open in one.
         """
-        if self.importing:
+        swallowed = _swallows(frame)
+        self.since = min(self.since, time.process_time()) if swallowed else math.inf
+        if self.importing or time.process_time() > self.since + PATIENCE:
             if number == signal.SIGINT:
                 os.write(2, f"error: {INTERRUPTED}\n".encode())
             os._exit(1 if number == signal.SIGINT else 128 + number)
-        elif _swallows(frame):
+        elif swallowed:
             main = threading.main_thread().ident  # whose waiting for input it has to end
             again = threading.Timer(0.02, signal.pthread_kill, [main, number])
             again.daemon = True
@@ -97,7 +106,7 @@ def interrupted() -> bool:
 @contextmanager
 def signals() -> Iterator[None]:
     """Ctrl-C, TERM and HUP as exceptions, unless somebody handles or ignores them already."""
-    _signals.interrupted = False
+    _signals.interrupted, _signals.since = False, math.inf
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -25,7 +25,7 @@ from pmldesign.designs.streaming import first_early
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.workloads import Workload
 from pmldesign.workloads.running import RunningWorkload
-from pmldesign_solvers.norm.solution import Step
+from pmldesign_solvers.norm.solution import Status, Step
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.participation import fixed_epochs, pattern_dual
 from pmldesign_solvers.participation.epochs import Epochs
@@ -76,6 +76,11 @@ class StepWatch:
         """Whether no time is left."""
         limit = self._options.time_limit
         return limit is not None and self.seconds >= limit
+
+    def follow(self, design: Design) -> None:
+        """Raise KeyboardInterrupt if Ctrl-C ended a stage: it ends those that would follow."""
+        if design.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
 
     def bounded(self, lower: float) -> bool:
         """A step with a lower bound on the norm; True where time is over."""

@@ -162,9 +162,10 @@ def _best(
     strategies: dict[str, Strategy] = {}
     bounds, sums = [of_once(single)], workload.running_sums
     status = single.status
-    if options.buffers is None:
-        strategies = _root(workload, participation, watch)
     try:
+        watch.follow(single)
+        if options.buffers is None:
+            strategies = _root(workload, participation, watch)
         akin = _akin(workload, watch, once, bounds)
         for name, strategy in _stages(sums, participation, watch, bounds) if sums else akin:
             strategies[name] = strategy
@@ -175,6 +176,8 @@ def _best(
     late = watch.over and workload.shape[1] > PATTERN_CELLS
     if options.buffers != 1 and not (strategies and late):
         strategies["the one for one participation"] = single.strategy
+    if not strategies and status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
     if not strategies:
         raise InvalidInputError(
             f"strategies with 1 buffer are for running sums of up to {SEARCHED_CELLS} steps, got"
@@ -264,6 +267,7 @@ def _akin(
         "the one for running sums",
         Strategy("design", with_participation(found.strategy, None).matrix),
     )
+    watch.follow(found)
 
 
 def _searched(

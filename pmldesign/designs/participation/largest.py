@@ -26,6 +26,7 @@ from pmldesign.strategies.recurrent import FactorStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.weighting import weighted
 from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.norm.bounds_loop import final_status
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
 
@@ -63,34 +64,40 @@ def solve_largest(
     fixed = bool(getattr(options.schema, "fixed", False)) and options.buffers is None
     u, best, bound = np.ones(queries), None, None
     upper, lower = math.inf, 0.0
-    for _ in range(ROUNDS[fixed]):
-        found = solve(weighted(workload, np.sqrt(u)), watch.options)
-        whole = _for_sums(with_participation(found.strategy, None), workload)
-        strategy = with_participation(whole, options.schema).normalised()
-        reached = value(workload, strategy)
-        if reached < upper:
-            best, upper = strategy, reached
-        proved = found.certificate.lower / math.sqrt(_dual_norm(u, p)) * (1.0 - 8 * UNIT)
-        if proved > lower:
-            ((v, w),) = found.dual_factors
-            bound, lower = replace(found, dual_factors=((v * u[: v.size], w),)), proved
-        if watch.reached(upper) or upper <= lower * (1 + options.rel_gap):
-            break
-        share = 1.0 - 2.0 / p
-        ratios = (u * strategy.variances(workload)) ** share / u
-        u = u * ratios ** (1.0 + FARTHER * share)
-        u = np.maximum(u / u.max(), LEAST_WEIGHT)
+    status = Status.SEARCHED
+    try:
+        for _ in range(ROUNDS[fixed]):
+            found = solve(weighted(workload, np.sqrt(u)), watch.options)
+            whole = _for_sums(with_participation(found.strategy, None), workload)
+            strategy = with_participation(whole, options.schema).normalised()
+            reached = value(workload, strategy)
+            if reached < upper:
+                best, upper = strategy, reached
+            proved = found.certificate.lower / math.sqrt(_dual_norm(u, p)) * (1.0 - 8 * UNIT)
+            if proved > lower:
+                ((v, w),) = found.dual_factors
+                bound, lower = replace(found, dual_factors=((v * u[: v.size], w),)), proved
+            watch.follow(found)
+            if watch.reached(upper) or upper <= lower * (1 + options.rel_gap):
+                break
+            share = 1.0 - 2.0 / p
+            ratios = (u * strategy.variances(workload)) ** share / u
+            u = u * ratios ** (1.0 + FARTHER * share)
+            u = np.maximum(u / u.max(), LEAST_WEIGHT)
+    except KeyboardInterrupt:
+        if bound is None:
+            raise
+        status = Status.INTERRUPTED
     assert best is not None
     assert bound is not None
     certificate = Certificate(lower, max(upper, lower))
-    optimal = certificate.gap <= options.rel_gap
     return replace(
         bound,
         workload=workload,
         p=p,
         strategy=best,
         certificate=certificate,
-        status=Status.OPTIMAL if optimal else Status.SEARCHED,
+        status=final_status(status, certificate, options.rel_gap),
         seconds=watch.seconds,
     )
 

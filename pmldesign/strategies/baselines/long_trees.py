@@ -44,6 +44,7 @@ class LongTree(Strategy):
     """
 
     regular: ClassVar[bool] = True
+    only_compared: ClassVar[bool] = True
 
     def __init__(self, name: str, cells: int, rate: float, branching: int) -> None:
         self.name, self.rate, self.branching = name, rate, branching
