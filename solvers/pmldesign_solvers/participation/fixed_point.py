@@ -93,7 +93,8 @@ def start(epochs: Epochs, count: int, clock: Clock) -> Array:
     coarse = Epochs(epochs.sums.coarser(), epochs.every // 4)
     weights = start(coarse, count, clock)
     try:
-        for point in islice(fit(coarse, count, weights), COARSE_STEPS):
+        steps = 0 if clock.over else COARSE_STEPS
+        for point in islice(fit(coarse, count, weights), steps):
             weights = point.weights
             if point.slope <= COARSE_SLOPE or clock.over:
                 break

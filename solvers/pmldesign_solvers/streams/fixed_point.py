@@ -135,7 +135,8 @@ def start(
     coarse = problem.coarser()
     u, w = start(coarse, p, buffers, close, clock)
     try:
-        for level in islice(fit(coarse, p, buffers, 1.0, u, w), COARSE_STEPS):
+        steps = 0 if clock.over else COARSE_STEPS
+        for level in islice(fit(coarse, p, buffers, 1.0, u, w), steps):
             u, w = level.u, level.w
             if level.slope <= close or clock.over:
                 break

@@ -42,6 +42,8 @@ LEVEL = 0.1
 """Part of the gap below which columns are level: more steps gain nothing."""
 CORRECTIONS = 20
 """How often a search goes on that believed its bounds to be closer than they are."""
+AFTERWARDS = 8e-6
+"""Seconds for each cell that a step on all of them, its certificate and its errors take."""
 BUFFER_STEPS = 40
 """Steps for a given number of buffers; 5 to 15 level the columns of running sums."""
 
@@ -85,7 +87,7 @@ def solve(
         options: when to stop.
     """
     begin, rel_gap = time.perf_counter(), options.rel_gap
-    clock = Clock(begin, options.time_limit)
+    clock = Clock(begin, options.before(AFTERWARDS * problem.cells).time_limit)
     search = BoundsLoop(_candidates(problem, p, rel_gap, clock), options, begin)
     for _ in range(CORRECTIONS):
         status = Status.INTERRUPTED if clock.interrupted else search.run(CLOSER)

@@ -26,6 +26,24 @@ def test_bounds_hold_when_time_is_over_at_once(kind):
     assert solution.certificate.upper >= 94.57446
 
 
+@pytest.mark.parametrize(("seconds", "coarse"), [(0.0, True), (1e3, False)])
+def test_coarse_levels_leave_time_for_the_certificate(seconds, coarse, monkeypatch):
+    """Where a step on all cells and its certificate take all the time, they are the first."""
+    cells, fit = [], fixed_point.fit
+
+    def counted(problem, *arguments):
+        for level in fit(problem, *arguments):
+            cells.append(problem.cells)
+            yield level
+
+    monkeypatch.setattr(fixed_point, "fit", counted)
+    monkeypatch.setattr(solve, "AFTERWARDS", seconds)
+    found = solve.solve(SUMS, 2.0, options=SolverOptions(rel_gap=1e-4, time_limit=100.0))
+    assert (min(cells, default=1024) < 1024) is coarse
+    assert 94 < found.certificate.lower <= 94.57447
+    assert found.certificate.upper >= 94.57446
+
+
 @pytest.mark.parametrize("kind", ["once", "epochs"])
 def test_an_interrupt_on_a_coarse_level_keeps_what_there_is(kind, monkeypatch):
     module = fixed_point if kind == "once" else epochs_fixed_point
