@@ -58,13 +58,14 @@ def _output(line: str, folder: Path) -> str:
     if match := IN_PROCESS.fullmatch(line):
         return _in_process(match, folder)
     path = os.pathsep.join(entry for entry in sys.path if entry)
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     functions = f"""pmldesign() {{ {shlex.quote(sys.executable)} -m pmldesign "$@"; }}
 shown() {{ cat "$1.out"; cat "$1.err" >&2; return $2; }}"""
     with tempfile.TemporaryDirectory() as kept:
         result = subprocess.run(
             ["bash", "-c", f"{functions}\n{_computed(line, folder, Path(kept))}"],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PATH": programs, "PYTHONPATH": path},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

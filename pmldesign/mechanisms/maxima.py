@@ -29,6 +29,8 @@ DRAWS = 2**12
 """Of the noise: a standard error of 0.3 to 0.9 % for up to 1,000 queries."""
 LARGEST = 2**20
 """Entries of L that are multiplied with so many draws, in 0.4 s of processor time."""
+WORK = 2**31
+"""Cells times squared measurements, for R^+, which takes some seconds."""
 
 
 class ExpectedMaximum(NamedTuple):
@@ -50,15 +52,16 @@ def expected_maximum(
         unit: of the grid that the noise is on; None for continuous noise.
 
     Raises:
-        InvalidInputError: L has more than LARGEST entries.
+        InvalidInputError: L has more than LARGEST entries, or R^+ takes more than WORK.
     """
     workload, strategy = factorization.workload, factorization.strategy
-    queries, measurements = workload.shape[0], strategy.shape[0]
-    if queries * measurements > LARGEST:
+    queries, (measurements, cells) = workload.shape[0], strategy.shape
+    if queries * measurements > LARGEST or cells * measurements**2 > WORK:
         raise InvalidInputError(
             f"the expected largest error is computed for at most {LARGEST} entries of the"
-            f" reconstruction, this one has {queries} x {measurements}; its largest standard"
-            " deviation is `max_std`"
+            f" reconstruction, this one has {queries} x {measurements}, and for at most {WORK}"
+            f" cells times squared measurements, here {cells} x {measurements}^2; its largest"
+            " standard deviation is `max_std`"
         )
     reconstruction = (scale if unit is None else unit) * strategy.reconstruction(workload)
     # no measurement is part of two answers, and no answer is made of two measurements
