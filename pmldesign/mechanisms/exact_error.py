@@ -238,7 +238,7 @@ class Mechanism(Drawn, Displayed):
         """E max_i |e_i|, the expected largest error of all queries, and its standard error.
 
         Raises:
-            InvalidInputError: for more than 1,000 queries and measurements (`mechanisms.maxima`).
+            InvalidInputError: too large (`mechanisms.maxima` says what is).
         """
         from pmldesign.mechanisms.maxima import expected_maximum
 

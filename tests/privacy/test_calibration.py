@@ -210,7 +210,7 @@ def test_the_noise_of_smaller_error_is_chosen(guarantee, p):
         gaussian = calibrate(R, guarantee, noise="gaussian")
         if guarantee.neighbours is Neighbours.REPLACE:  # the total is public
             A, R = A - A.mean(axis=1, keepdims=True), R - R.mean(axis=1, keepdims=True)
-        L = A @ np.linalg.pinv(R)
+        L = A @ np.linalg.pinv(R, 1e-11)
         errors = {
             laplace: laplace_error(L, p=p, scale=laplace.scale),
             gaussian: gaussian_error((L**2).sum(axis=1), p=p, scale=gaussian.scale),

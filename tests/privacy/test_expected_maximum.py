@@ -65,3 +65,11 @@ def test_large_workloads_and_zero_ones():
     assert pml.mechanism("identity", np.zeros((2, 2)), guarantee=PURE).expected_max.value == 0
     with pytest.raises(pml.InvalidInputError, match="at most 1048576 entries"):
         _ = pml.mechanism("identity", "prefix:2000", guarantee=PURE).expected_max
+
+
+def test_no_inverse_of_a_large_strategy_is_formed(monkeypatch):
+    """L of 28 x 2^14 is small, but R^+ has 2^28 entries."""
+    made = pml.mechanism("identity", "marginals:2^14,ways=1", guarantee=APPROXIMATE)
+    monkeypatch.setattr("pmldesign.strategies.base.Strategy.reconstruction", None)
+    with pytest.raises(pml.InvalidInputError, match="cells times squared measurements"):
+        _ = made.expected_max

@@ -301,7 +301,9 @@ def subclasses(cls):
 def test_every_strategy_has_an_instance_here():
     rng = np.random.default_rng(0)
     built = {type(make(rng)) for make in MAKERS.values()}
-    ours = {cls for cls in subclasses(Strategy) if cls.__module__.startswith("pmldesign.strategies")}
+    ours = {
+        cls for cls in subclasses(Strategy) if cls.__module__.startswith("pmldesign.strategies")
+    }
     assert built == ours - OTHER_NEIGHBOURS - SHARED
     assert built == set(EXACT_ROWS)
 

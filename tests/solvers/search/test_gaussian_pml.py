@@ -19,7 +19,9 @@ def norm_optimal(workload, p):
 def error(A, R, scale, p):
     """The l_p norm of the answers' standard deviations, from the strategy alone."""
     R = R - R.mean(axis=1, keepdims=True)
-    deviations = np.linalg.norm((A - A.mean(axis=1, keepdims=True)) @ np.linalg.pinv(R), axis=1)
+    deviations = np.linalg.norm(
+        (A - A.mean(axis=1, keepdims=True)) @ np.linalg.pinv(R, 1e-11), axis=1
+    )
     D = np.linalg.norm(R[:, :, None] - R[:, None, :], axis=0)
     log_scale = scale.tuned(D, 1e-6).smooth_log_scale(D, 1e-6)[0]
     return math.exp(log_scale) * np.linalg.norm(deviations, ord=p)
@@ -92,7 +94,7 @@ def test_a_workload_of_small_rank_with_equal_columns():
 
     def exact(columns):
         R = columns[:, cells.ravel()]
-        L = (A - A.mean(axis=1, keepdims=True)) @ np.linalg.pinv(R)
+        L = (A - A.mean(axis=1, keepdims=True)) @ np.linalg.pinv(R, 1e-11)
         D = np.linalg.norm(columns[:, :, None] - columns[:, None, :], axis=0)
         return math.exp(scale.smooth_log_scale(D, 1e-6)[0]) * np.linalg.norm(L)
 

@@ -160,7 +160,7 @@ def test_coordinates_for_distances_are_unit_columns_that_cost_less():
     distances = gram.diagonal()[:, None] + gram.diagonal() - 2 * gram
     A = written_out(question)
     centred = A - A.mean(axis=1, keepdims=True)
-    value = np.sqrt(np.trace(centred @ np.linalg.pinv(gram_without_mean(gram)) @ centred.T))
+    value = np.sqrt(np.trace(centred @ np.linalg.pinv(gram_without_mean(gram), 1e-11) @ centred.T))
     exact = solve_norm(
         DenseOperator(A), 2, relation="replace", options=SolverOptions(rel_gap=1e-3)
     ).certificate

@@ -133,7 +133,7 @@ def test_the_weights_of_a_descent_are_the_slopes_of_its_norms(given_union, p, be
     vector = objective.start(rng.uniform(0.5, 2, math.prod(objective.sizes)))
     found = objective.end(vector, beta)
     R = np.sqrt(found.weights)[:, None] * reduce(np.kron, [b.matrix for b in found.bases])
-    L = one.dense @ np.linalg.pinv(R)
+    L = one.dense @ np.linalg.pinv(R, 1e-11)
     power = min(p / 2, beta)
     for weights, squares, b in (
         (found.u, (L**2).sum(axis=1), power),
