@@ -81,7 +81,6 @@ def test_tables_that_follow_from_others_are_one_table():
         as_public("histogram:2*total:3+histogram:2*histogram:3", 6)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("case", MARGINS)
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("queries", ["tables", "ranges"])

@@ -71,7 +71,6 @@ def loss_and_target(R, guarantee, noise, scale):
     return value, guarantee.delta
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize(("guarantee", "noise"), list(pairs()))
 @pytest.mark.parametrize("R", STRATEGIES, ids=["prefix", "identity", "random"])
 def test_the_private_end_is_returned(R, guarantee, noise):
@@ -190,7 +189,6 @@ def test_a_guarantee_that_the_strategy_meets_without_noise_is_vacuous_too():
     assert calibrate(R, PML(math.log(5) - 1e-3, 0.1), noise="laplace").scale > 0
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("p", [2, 3, 4.5, math.inf])
 @pytest.mark.parametrize(
     "guarantee",

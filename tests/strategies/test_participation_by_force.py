@@ -68,7 +68,6 @@ def neighbouring_differences(cells, times, apart, fixed):
     return np.array(found).T
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_neighbours_are_farther_apart_than_the_sensitivity(kind, seed):
@@ -145,7 +144,6 @@ def test_a_scaled_stream_has_the_factor_that_its_weights_give():
     assert np.allclose(scaled.factor.diagonal, 0.3 * before.diagonal, rtol=1e-13)
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("participation", ["3,every=4", "3,min-sep=4", "2,min-sep=5"])
 @pytest.mark.parametrize("source", ["pole", "buffers", "haar", "banded:12", "design"])
 def test_the_l1_sensitivity_of_streams_is_exact(source, participation, tmp_path):

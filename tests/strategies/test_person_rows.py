@@ -72,7 +72,6 @@ def random_matrix(rng, kind, cells):
     return matrix if matrix.any() else np.ones((1, cells))
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("sizes", SCHEMAS)
 @pytest.mark.parametrize("one_per", ["any", "cell", "class"])
 def test_no_person_moves_measurements_farther_than_the_sensitivity(sizes, one_per):
@@ -102,7 +101,6 @@ def classes_of(sizes):
     return [tuple(column[1::2]) for column in places.T]
 
 
-@pytest.mark.sweep
 @pytest.mark.parametrize("sizes", [*SCHEMAS, *SEVERAL])
 @pytest.mark.parametrize("times", range(1, 5))
 def test_people_in_classes_of_several_attributes_and_without_some_cells(sizes, times):
