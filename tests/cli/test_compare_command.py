@@ -78,7 +78,7 @@ def test_rows_are_written_as_csv(run, tmp_path):
         ("e.SVG", b"<?xml", "2,inf"),
     ],
 )
-def test_plot_writes_a_picture(run, tmp_path, name, magic, p):
+def test_plot_writes_a_picture(run, unarranged, tmp_path, name, magic, p):
     result = run("compare", "prefix:4", "--p", p, "--strategies", "tree,haar", "--plot", name)
     assert result.exit_code == 0
     assert (tmp_path / name).read_bytes().startswith(magic)

@@ -64,7 +64,7 @@ def test_curve_and_plateaus():
     assert 0 < report["curve"]["binary"][3] - binary < 1e-6
 
 
-def test_plot_is_written_and_what_it_shows(tmp_path):
+def test_plot_is_written_and_what_it_shows(tmp_path, unarranged):
     path = tmp_path / "curve.png"
     assert run(*RR3, "--points", "3", "--plot", str(path)).exit_code == 0
     assert path.read_bytes().startswith(b"\x89PNG")

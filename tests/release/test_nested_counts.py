@@ -151,7 +151,7 @@ def test_large_releases_add_up_without_a_matrix():
     rng = np.random.default_rng(2)
     tree = Tree(np.concatenate([[-1], np.zeros(40, int), 1 + rng.integers(0, 40, 2500)]))
     workload = RegionsWorkload("w", tree, np.ones(tree.nodes))
-    noisy = mechanism("equal-shares", workload, guarantee=ApproxDP(1.0, 1e-6))
+    noisy = mechanism("equal-shares", workload, guarantee=ApproxDP(1.0, 1e-6), noise="gaussian")
     x = rng.poisson(5, tree.cells)
     table = prepare(noisy, nonnegative=True).publish(x, fast_sampler(1)).table
     units = np.rint(table.estimate * 10.0**table.decimals)
