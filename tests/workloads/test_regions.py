@@ -245,7 +245,7 @@ def test_a_large_file_keeps_its_tree(tmp_path):
 
 def test_weights_of_places_that_differ_call_for_a_matrix():
     """Where own counts are far from the bound and one matrix is affordable."""
-    even = levels(1, 13, 600)
+    even = levels(1, 9, 250)
     scales = 10 ** np.random.default_rng(1).uniform(-1.5, 1.5, even.tree.nodes)
     workload = RegionsWorkload("w", even.tree, scales)
     design = factorize(workload, rel_gap=1e-3)
