@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.participation.distances import sensitivity

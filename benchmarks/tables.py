@@ -26,8 +26,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pmldesign.designs import factorize
 from pmldesign.designs.laplace.search import laplace_design
-from pmldesign.designs.min_norm import factorize
 from pmldesign.privacy.guarantees import PureDP
 from pmldesign.workloads import as_workload
 

@@ -9,14 +9,14 @@ from pmldesign.bounds import Bound as Bound
 from pmldesign.comparison.comparison import Comparison as Comparison
 from pmldesign.comparison.comparison import compare as compare
 from pmldesign.comparison.comparison import compare_all as compare_all
-from pmldesign.comparison.own import OwnMechanism as OwnMechanism
+from pmldesign.comparison.rows import OwnMechanism as OwnMechanism
 from pmldesign.comparison.sweeping import Sweep as Sweep
 from pmldesign.comparison.sweeping import sweep as sweep
 from pmldesign.designs.best_noise import all_designs as all_designs
 from pmldesign.designs.best_noise import optimize as optimize
-from pmldesign.designs.min_norm import Design as Design
-from pmldesign.designs.min_norm import factorize as factorize
+from pmldesign.designs.dispatch import factorize as factorize
 from pmldesign.designs.options import DesignOptions as DesignOptions
+from pmldesign.designs.results import Design as Design
 from pmldesign.designs.results import Optimized as Optimized
 from pmldesign.designs.targets.accuracy import Targets as Targets
 from pmldesign.designs.targets.least import LeastBudget as LeastBudget

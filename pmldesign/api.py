@@ -13,8 +13,9 @@ from typing import Any
 
 from pmldesign.arguments import exponent, instance
 from pmldesign.bounds import Bound, all_bounds
-from pmldesign.designs.min_norm import Design, factorize
+from pmldesign.designs.dispatch import factorize
 from pmldesign.designs.options import takes_options
+from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
 from pmldesign.files import load_workload, read_strategy, read_workload
@@ -29,7 +30,7 @@ from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.participation.schema import AnyParticipation, as_participation
 from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.workloads import Workload, as_workload
-from pmldesign.workloads.known import as_public
+from pmldesign.workloads.beside import as_public
 from pmldesign.workloads.weighting import weighted as weigh
 
 

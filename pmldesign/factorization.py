@@ -29,7 +29,7 @@ from pmldesign.strategies.participation.schema import Participation, participati
 from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import DenseWorkload, Workload, as_workload
 from pmldesign.workloads.base import MAX_ENTRIES, check_entries
-from pmldesign.workloads.known import as_public
+from pmldesign.workloads.beside import as_public
 from pmldesign.workloads.public import RECORDS, Public, beside_records
 from pmldesign_solvers.operators.normalised import MODERATE, Exponents
 from pmldesign_solvers.operators.operator import TINY, Array

@@ -30,8 +30,7 @@ from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.verify.forms import form as verified
 from pmldesign.verify.forms import registry
-from pmldesign.workloads import NamedWorkload, Workload
-from pmldesign.workloads.named import table
+from pmldesign.workloads import NamedWorkload, Workload, named
 from pmldesign_solvers.certificate import Certificate
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
@@ -144,7 +143,7 @@ def cyclic_design(workload: CyclicWorkload, p: float, options: DesignOptions) ->
 def register() -> None:
     """Make the structure known."""
     # 2. Its names: of the workload, and of the arrays of the strategy in a file.
-    table.NAMES.append(
+    named.NAMES.append(
         NamedWorkload(
             "cyclic", ("N", "W"), "sums of W of N cells in a circle", "cyclic:24,8", CyclicWorkload
         )

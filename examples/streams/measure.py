@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs import factorize
 from pmldesign.mechanisms import mechanism
 
 HERE = Path(__file__).parent

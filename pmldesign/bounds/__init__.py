@@ -13,27 +13,20 @@ from pmldesign.bounds.bound import ANY_SIZE as ANY_SIZE
 from pmldesign.bounds.bound import Bound as Bound
 from pmldesign.bounds.bound import BoundProblem
 from pmldesign.bounds.bound import Kind as Kind
-from pmldesign.bounds.least_moments import least_moment_root as least_moment_root
-from pmldesign.bounds.least_moments import staircase_moment_root as staircase_moment_root
-from pmldesign.bounds.lower import lower_bounds
+from pmldesign.bounds.bound import kappa as kappa
+from pmldesign.bounds.lower import lower_bounds, published_bounds
 from pmldesign.bounds.one_dimensional import least_deviation as least_deviation
+from pmldesign.bounds.one_dimensional import least_moment_root as least_moment_root
 from pmldesign.bounds.one_dimensional import staircase_deviation as staircase_deviation
+from pmldesign.bounds.one_dimensional import staircase_moment_root as staircase_moment_root
 from pmldesign.bounds.one_dimensional import total_variation_deviation as total_variation_deviation
-from pmldesign.bounds.polytope_width import kappa as kappa
-from pmldesign.bounds.published import published_bounds
 from pmldesign.bounds.upper import upper_bounds
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers import face
 
-__getattr__ = face(
-    __name__,
-    {
-        "lower": "least_moment",
-        "polytope_width": "is_prefix",
-    },
-)
+__getattr__ = face(__name__, {"lower": "least_moment", "bound": "is_prefix"})
 
 
 def all_bounds(

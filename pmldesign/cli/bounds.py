@@ -16,18 +16,17 @@ from pmldesign.cli.documents.document import (
     Rounded,
     Section,
     Table,
+    note,
+    progress,
     records,
 )
 from pmldesign.cli.documents.parts import between, promised, workload_fact
-from pmldesign.cli.options.fields import argument, as_command, group, option
+from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions
-from pmldesign.cli.options.questions import LimitOptions, QuestionOptions
-from pmldesign.cli.options.results import Outputs
-from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.process import interrupted
-from pmldesign.cli.terminal.show import note, progress
+from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, WorkloadName
+from pmldesign.cli.process import interrupted
 from pmldesign.comparison.comparison import compare
-from pmldesign.designs.min_norm import factorize
+from pmldesign.designs.dispatch import factorize
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.privacy.guarantees import Guarantee

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pmldesign.cli.documents.document import Document, Section
+from pmldesign.cli.documents.document import Document, Section, note, text_of
 from pmldesign.cli.documents.parts import Said, promised, record_facts
-from pmldesign.cli.options.fields import argument, as_command, group, option
+from pmldesign.cli.options.fields import Outputs, argument, as_command, drawing, group, option
 from pmldesign.cli.options.promises import PromiseOptions, at_alpha
-from pmldesign.cli.options.questions import STRATEGY_HELP, QuestionOptions
-from pmldesign.cli.options.results import Outputs, drawing
-from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.show import note, number
+from pmldesign.cli.options.questions import STRATEGY_HELP, QuestionOptions, WorkloadName
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.neighbours import Neighbours
@@ -113,8 +110,8 @@ def _document(said: Said, name: str, p: float) -> Document:
     norm = f"{noisy.noise.norm}, {noisy.neighbours.value} neighbours"
     scale = at_least(noisy.scale, 9)
     achieved = f"{calibration.loss} {at_least(calibration.achieved, 9)}"
-    largest = "-" if noisy.known_max_std is None else number(noisy.known_max_std)
-    errors = f"err_{shortest(p)} {number(noisy.error(p))}, rmse {number(noisy.rmse)}"
+    largest = text_of(noisy.known_max_std)
+    errors = f"err_{shortest(p)} {text_of(noisy.error(p))}, rmse {text_of(noisy.rmse)}"
     facts = [
         ("strategy", f"{name}: {rows} measurements of {cells} cells"),
         *promised(noisy.words),

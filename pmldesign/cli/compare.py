@@ -6,12 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pmldesign.cli.options.fields import argument, as_command, group, numbers, option
+from pmldesign.cli.documents.document import note, progress
+from pmldesign.cli.options.fields import (
+    Outputs,
+    argument,
+    as_command,
+    drawing,
+    group,
+    numbers,
+    option,
+)
 from pmldesign.cli.options.promises import LISTS, PromiseOptions, own_grid
-from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, search_time
-from pmldesign.cli.options.results import Outputs, drawing
-from pmldesign.cli.terminal.completion import FILE_ENDINGS, StrategyNames, WorkloadName
-from pmldesign.cli.terminal.show import note, progress
+from pmldesign.cli.options.questions import (
+    FILE_ENDINGS,
+    LimitOptions,
+    QuestionOptions,
+    StrategyNames,
+    WorkloadName,
+    search_time,
+)
 from pmldesign.comparison.parallel import Workers
 from pmldesign.errors import NotConvergedError
 

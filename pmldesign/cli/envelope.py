@@ -12,8 +12,7 @@ import click
 import numpy as np
 
 from pmldesign.cli.documents.document import Document, Picture, Section, Table, records
-from pmldesign.cli.options.fields import argument, as_command, group, option
-from pmldesign.cli.options.results import Outputs, drawing, ends
+from pmldesign.cli.options.fields import Outputs, argument, as_command, drawing, ends, group, option
 from pmldesign.envelope import (
     Channel,
     EnvelopeCurve,

@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pmldesign.cli.documents.document import Document, Section, Table
-from pmldesign.cli.options.fields import argument, as_command, group, numbers, option
+from pmldesign.cli.options.fields import (
+    Outputs,
+    argument,
+    as_command,
+    drawing,
+    group,
+    numbers,
+    option,
+)
 from pmldesign.cli.options.promises import AlphaOptions
-from pmldesign.cli.options.questions import STRATEGY_HELP, QuestionOptions
-from pmldesign.cli.options.results import Outputs, drawing
-from pmldesign.cli.terminal.completion import WorkloadName
+from pmldesign.cli.options.questions import STRATEGY_HELP, QuestionOptions, WorkloadName
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms.losses import alpha_curve, leakage
 from pmldesign.privacy.outward import at_least, at_most, shortest

@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pmldesign.cli.options.fields import argument, as_command, given, group, option
-from pmldesign.cli.options.promises import (
-    PromiseOptions,
-    at_alpha,
-    own_grid,
-    require_alpha_fits,
+from pmldesign.cli.documents.document import note, progress
+from pmldesign.cli.options.fields import (
+    Outputs,
+    argument,
+    as_command,
+    drawing,
+    given,
+    group,
+    option,
+    strategy_output,
 )
-from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, search_time
-from pmldesign.cli.options.results import Outputs, drawing, strategy_output
-from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.process import interrupted
-from pmldesign.cli.terminal.show import note, progress
+from pmldesign.cli.options.promises import PromiseOptions, at_alpha, own_grid, require_alpha_fits
+from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, WorkloadName, search_time
+from pmldesign.cli.process import interrupted
 from pmldesign.designs.options import METHODS
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.privacy.guarantees import Guarantee

@@ -8,14 +8,25 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.options.fields import argument, as_command, group, option
-from pmldesign.cli.options.ledgers import LedgerOptions
+from pmldesign.cli.documents.document import note, progress
+from pmldesign.cli.ledger import LedgerOptions
+from pmldesign.cli.options.fields import (
+    AnswerOptions,
+    Outputs,
+    argument,
+    as_command,
+    ends,
+    group,
+    option,
+)
 from pmldesign.cli.options.promises import PromiseOptions, own_grid
-from pmldesign.cli.options.questions import QuestionOptions, search_time, warn_of_known
-from pmldesign.cli.options.results import AnswerOptions, Outputs, ends
-from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.process import complain, interrupted
-from pmldesign.cli.terminal.show import note, progress
+from pmldesign.cli.options.questions import (
+    QuestionOptions,
+    WorkloadName,
+    search_time,
+    warn_of_known,
+)
+from pmldesign.cli.process import complain, interrupted
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.factorization import with_known
 from pmldesign.mechanisms import Mechanism, mechanism, on_own_grid, require_feasible
@@ -111,9 +122,7 @@ def command(asked: Asked) -> None:
     else:
         chosen = on_own_grid(mechanism(measured, queries, **told), 2.0, there)
     prepared = prepare(
-        replace(chosen, own_grid=True) if grid else chosen,
-        schema=form,
-        **asked.answers.told,
+        replace(chosen, own_grid=True) if grid else chosen, schema=form, **asked.answers.told
     )
     published = carry_out(
         prepared,

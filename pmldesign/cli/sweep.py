@@ -8,10 +8,8 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.documents.document import Document, Fact, Section
-from pmldesign.cli.options.fields import argument, as_command, group, option
-from pmldesign.cli.options.results import Outputs
-from pmldesign.cli.terminal.show import progress
+from pmldesign.cli.documents.document import Document, Fact, Section, progress
+from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
 from pmldesign.comparison.parallel import NEEDS
 from pmldesign.comparison.sweeping import Sweep, sweep
 from pmldesign.errors import NotConvergedError

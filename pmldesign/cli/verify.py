@@ -9,15 +9,13 @@ from pathlib import Path
 
 import click
 
-from pmldesign.cli.documents.document import Document, Section, Table
-from pmldesign.cli.options.fields import argument, as_command, group, option
-from pmldesign.cli.options.questions import QuestionOptions
-from pmldesign.cli.options.results import Outputs
-from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.show import note
+from pmldesign.cli.documents.document import Document, Section, Table, note
+from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
+from pmldesign.cli.options.questions import QuestionOptions, WorkloadName
 from pmldesign.errors import PartlyCheckedError, VerificationError
 from pmldesign.files import read_prior, verify_file
 from pmldesign.verify import Check, Verdict, Verification
+from pmldesign.workloads import parse_workload
 
 TABLE_DIGITS = 10
 """Of numbers in the table; verdicts compare all digits."""
@@ -50,7 +48,8 @@ def command(asked: Asked) -> None:
     queries = None if workload is None else question.queries(workload, note)
     given = asked.question.weights
     weights = None if given is None else read_prior(given, name="weights")
-    result = verify_file(asked.file, workload=queries, weights=weights, parse=question.named)
+    parse = parse_workload if question.schema is None else question.named
+    result = verify_file(asked.file, workload=queries, weights=weights, parse=parse)
     asked.outputs.deliver(_document(result))
     if result.failures:
         raise VerificationError(f"{result.file}: what does not hold: {_names(result.failures)}")

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pmldesign.cli.documents.document import Document, Section, Table
-from pmldesign.cli.options.fields import argument, as_command, group, option
-from pmldesign.cli.options.questions import QuestionOptions
-from pmldesign.cli.options.results import Outputs
-from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.show import note
+from pmldesign.cli.documents.document import Document, Section, Table, note
+from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
+from pmldesign.cli.options.questions import QuestionOptions, WorkloadName
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import write_workload
 from pmldesign.workloads import Workload, named_workloads

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pmldesign.arguments import exponent, instance, non_negative
-from pmldesign.comparison.own import OwnMechanism
 from pmldesign.comparison.parallel import Workers
-from pmldesign.comparison.rows import Row, with_bounds, with_ratios
+from pmldesign.comparison.rows import OwnMechanism, Row, with_bounds, with_ratios
 from pmldesign.comparison.tasks import Entry, Task, Work
 from pmldesign.designs.options import DesignOptions, takes_options
 from pmldesign.designs.results import Design

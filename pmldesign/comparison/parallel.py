@@ -31,11 +31,7 @@ from pmldesign.errors import InvalidInputError, PmldesignError, require_extra
 
 T = TypeVar("T")
 Backend = Literal["processes", "dask", "ray"]
-NEEDS = {
-    "processes": ("joblib", "jobs"),
-    "dask": ("distributed", "dask"),
-    "ray": ("ray", "ray"),
-}
+NEEDS = {"processes": ("joblib", "jobs"), "dask": ("distributed", "dask"), "ray": ("ray", "ray")}
 """For every backend the package and the extra that brings it."""
 
 PATIENCE = 0.5

@@ -6,37 +6,56 @@ known here exceeds; and for the class of the row, Gaussian noise of any covarian
 on any strategy; discrete noise on whole measurements is in neither. Without a guarantee the scale
 is the sensitivity, and the errors of these classes are at least c_p gamma_(p)(A) and
 sqrt(2) c_p gamma_(p)(A).
+
+Mechanisms of your own are rows too, with other noise or another reconstruction:
+M(x) = L (R x + z), L R = A, with uncorrelated noise z of one variance on the measurements. You say
+which variance a guarantee asks for at a sensitivity; errors follow, at p = 2 and p = inf from
+variances alone. That this noise meets the guarantee is your claim: nothing here checks it, and no
+release draws it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+
+from pmldesign.arguments import finite_matrix, instance, positive, shown
 from pmldesign.bounds.bound import BoundProblem
 from pmldesign.bounds.lower import gaussian_class, laplace_class, least_moment, least_variance
 from pmldesign.designs.rivals import CLOSE
+from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import Factorization, answer
 from pmldesign.mechanisms import Mechanism
 from pmldesign.mechanisms.exact_error import OWN_GRID
 from pmldesign.privacy.curves import PrivacyCurve, curve_of, pure_curve
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.loss import Fallback
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
+from pmldesign.strategies import as_strategy
 from pmldesign.workloads import Workload
 from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.operators.operator import Array
 
 BOUND_ROUNDING = 1e-12
 """Relative rounding of a lower bound computed here, downwards."""
 OWN = "own"
-"""Noise that is not ours (`comparison.own`)."""
+"""Noise that is not ours (`OwnMechanism`)."""
 SHOWN = ("p", "noise", "sensitivity", "scale", "error", "rmse", "max_std", "ratio")
 UNWEIGHTED = ("unweighted_error", "unweighted_rmse", "unweighted_max_std")
 PARAMETERS = ("epsilon", "delta", "alpha", "rho", "mu", "order")
 """Numbers of guarantees."""
 BOUNDS = ("norm", "lower_bound", "over_lower_bound", "class_bound", "over_class_bound")
 """Columns of a row, those of queries without their weights where there are weights."""
+Norm = Literal["l1", "l2", "linf"]
+NOISES = {"l1": Noise.LAPLACE, "l2": Noise.GAUSSIAN, "linf": Noise.CUBE}
+"""Whose sensitivity is in which norm."""
+EXACT = 1e-9
+"""Largest part of A, entry by entry, that L R may differ from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,3 +223,87 @@ def with_bounds(rows: Sequence[Row], workload: Workload, norm: Certificate) -> t
     return tuple(
         replace(row, lower_bound=lower, class_bound=by_noise.get(row.noise)) for row in rows
     )
+
+
+@dataclass(frozen=True, eq=False)
+class OwnMechanism:
+    """A mechanism of yours, for `compare`.
+
+    Args:
+        name: of its row.
+        strategy: R, whatever `mechanism` takes: "identity", a matrix of shape (r, n), a design.
+        variance: of the noise on each measurement, as a function of the guarantee (None where the
+            comparison has none) and of the sensitivity. At the sensitivity 1 without a guarantee
+            Laplace noise has 2, Gaussian noise 1.
+        norm: of the sensitivity: "l1", "l2" or "linf".
+        reconstruction: L, shape (m, r); None for A R^+, the least squares one.
+
+    Raises:
+        InvalidInputError: an argument of another kind.
+    """
+
+    name: str
+    strategy: Any
+    variance: Callable[[Guarantee | None, float], float]
+    norm: Norm = "l1"
+    reconstruction: Any = None
+
+    def __post_init__(self) -> None:
+        instance("name", self.name, str, "a text")
+        instance("variance", self.variance, Callable, "a function of guarantee and sensitivity")
+        if self.norm not in NOISES:
+            raise InvalidInputError(
+                f"norm must be one of {', '.join(NOISES)}, got {shown(self.norm)}"
+            )
+
+    def row(
+        self, workload: Workload, neighbours: Neighbours, guarantee: Guarantee | None, p: float
+    ) -> Row:
+        """Its row at p = 2 or inf.
+
+        Raises:
+            InvalidInputError: another p, a strategy or reconstruction that does not answer the
+                workload, or a variance that is no positive number.
+        """
+        if p not in (2, math.inf):
+            raise InvalidInputError(
+                f"{self.name}: errors of mechanisms of your own follow from variances, at p = 2 and"
+                f" inf alone; got p = {p:g}"
+            )
+        factorization = answer(as_strategy(self.strategy, workload), workload, neighbours)
+        sensitivity = factorization.sensitivity(NOISES[self.norm])
+        variance = positive(f"variance of {self.name}", self.variance(guarantee, sensitivity))
+        deviations = math.sqrt(variance) * self._deviations(factorization)
+        size, largest = float(np.linalg.norm(deviations)), float(deviations.max())
+        return Row(
+            strategy=self.name,
+            p=p,
+            noise=OWN,
+            sensitivity=sensitivity,
+            scale=math.sqrt(variance),
+            error=size if p == 2 else largest,
+            rmse=size / math.sqrt(len(deviations)),
+            max_std=largest,
+            ratio=1.0,
+            workload=factorization.workload.name,
+            guarantee=guarantee,
+            norm=factorization.norm(p),
+        )
+
+    def _deviations(self, factorization: Factorization) -> Array:
+        """Of each answer per unit of noise: norms of the rows of L."""
+        if self.reconstruction is None:
+            return factorization.deviations
+        name = f"reconstruction of {self.name}"
+        given = finite_matrix(name, self.reconstruction)
+        measured, asked = factorization.strategy.matrix, factorization.workload.to_dense()
+        if given.shape != (len(asked), len(measured)):
+            raise InvalidInputError(
+                f"{name} must have shape {(len(asked), len(measured))}, got {given.shape}"
+            )
+        off = np.abs(given @ measured - asked).max()
+        if off > EXACT * max(1.0, float(np.abs(asked).max())):
+            raise InvalidInputError(
+                f"{name} times the strategy must be the workload; an entry is {off:.3g} off"
+            )
+        return np.asarray(np.linalg.norm(given, axis=1))

@@ -17,9 +17,8 @@ from functools import partial
 from itertools import product
 from typing import Literal
 
-from pmldesign.comparison.own import OwnMechanism
 from pmldesign.comparison.parallel import Workers, run_all
-from pmldesign.comparison.rows import Row, as_row
+from pmldesign.comparison.rows import OwnMechanism, Row, as_row
 from pmldesign.designs.best_noise import improve, with_time
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.options import LEAST_TIME, DesignOptions

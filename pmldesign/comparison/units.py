@@ -17,10 +17,10 @@ from pmldesign.comparison.comparison import assembled
 from pmldesign.comparison.parallel import Workers
 from pmldesign.comparison.rows import BOUNDS, SHOWN, UNWEIGHTED, Row
 from pmldesign.comparison.tasks import DESIGNED, Task, Work
-from pmldesign.comparison.values import Demand
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import PmldesignError, version
 from pmldesign.mechanisms import NoiseChoice, require_feasible
+from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload, as_workload
 from pmldesign_solvers.norm.solution import Status
@@ -44,6 +44,19 @@ COLUMNS = (
     *ROW_NUMBERS, "norm_lower", "norm_upper", "status", "seconds", "unit",
 )  # fmt: skip
 """Of a row: what was asked, what is the answer, how it went."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A guarantee that a study asks for.
+
+    Attributes:
+        guarantee: None for a scale equal to the sensitivity.
+        alpha_file: what the file of its alpha is called; empty without.
+    """
+
+    guarantee: Guarantee | None
+    alpha_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -301,10 +301,7 @@ def _least_norm(
 
 
 def _laplace_search(
-    factorization: Design,
-    guarantee: Guarantee | None,
-    options: DesignOptions,
-    **search: Any,
+    factorization: Design, guarantee: Guarantee | None, options: DesignOptions, **search: Any
 ) -> Searched:
     """The search for Laplace noise; for several participations that for one, with their noise."""
     require_time_for_error(factorization, options)
@@ -315,13 +312,7 @@ def _laplace_search(
     promise = guarantee or PureDP(1.0, factorization.neighbours)
     if guarantee is None and workload.public:
         promise = promise.beside(workload.public)
-    searched = laplace_design(
-        workload,
-        promise,
-        p=p,
-        callback=options.callback,
-        **search,
-    )
+    searched = laplace_design(workload, promise, p=p, callback=options.callback, **search)
     if guarantee is not None and schema is None:
         return searched
     return _with_noise(searched, factorization, guarantee, "laplace")

@@ -1,10 +1,10 @@
-"""Which solver takes which workload.
+"""From a workload and p to the strategy of least norm: which solver takes which workload.
 
 product, add-remove         factor by factor: gamma_(p)(A x B) = gamma_(p)(A) gamma_(p)(B), since
                             the product of feasible factorizations is feasible for A x B, and so
                             is the product of dual points
 product, replace            as one matrix up to DENSE_CELLS different cells; beyond, the strategy
-                            for add-remove, with bounds that need not meet (`large_replace`)
+                            for add-remove, with bounds that need not meet (`structured`)
 marginals                   by their residual spaces, exactly, over domains of any size
 tables, union of products   as one matrix up to DENSE_CELLS cells, or if that costs no more;
                             else by blocks of one attribute, exactly where the others are asked
@@ -13,7 +13,7 @@ tables, union of products   as one matrix up to DENSE_CELLS cells, or if that co
                             through its coordinates, over domains of any size (`tables`);
                             or a strategy in a product basis
 tables that overlap         beyond DENSE_CELLS cells each by a matrix of its own, over domains of
-                            any size, with bounds that need not meet (`joined`)
+                            any size, with bounds that need not meet (`tables`)
 all ranges, p = 2           beyond STREAM_CELLS cells in O(n K), without arrays of queries
 running sums                beyond STREAM_CELLS steps in O(n K), as a stream with K buffers; under
                             replace beyond PUBLIC_CELLS, with bounds 0.3 to 0.6 % apart
@@ -25,6 +25,14 @@ with tables or without      tables for each region, with weights of their own; c
 several participations      as fixed epochs, or the best of several forms (`participation`)
 anything else, and          as one matrix
 semidefinite programs
+
+For Gaussian noise the exact error of a strategy R with reconstruction L, L R = A, is proportional
+to tr_{p/2}(L L^T)^(1/2) * max_j norm(R e_j)_2, whose minimum is the factorization norm
+gamma_(p)(A) [ZLU, Definition A.3]: the strategy that attains it is optimal for every
+(epsilon, delta).
+
+References:
+    [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric.
 """
 
 from __future__ import annotations
@@ -34,10 +42,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pmldesign.arguments import exponent
 from pmldesign.designs.one_matrix import solve_matrix
-from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.options import DesignOptions, takes_options
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
+from pmldesign.factorization import with_known
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.workloads import (
     JoinedWorkload,
@@ -49,7 +59,7 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.base import MAX_ENTRIES
-from pmldesign.workloads.nested.laminar import REGION_CELLS
+from pmldesign.workloads.nested.regions import REGION_CELLS
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.norm.options import step_seconds
@@ -137,7 +147,7 @@ def dense(workload: Workload, options: DesignOptions) -> bool:
 
 
 def _solve_product(workload: KroneckerWorkload, p: float, options: DesignOptions) -> Design:
-    from pmldesign.designs.products import as_product, solve_factors
+    from pmldesign.designs.structured import as_product, solve_factors
     from pmldesign.strategies.baselines.elementary import product_strategy
 
     for factor in workload.factors:
@@ -159,7 +169,7 @@ def _is_dense(workload: KroneckerWorkload) -> bool:
 
 def _solve_product_pairs(workload: KroneckerWorkload, p: float, options: DesignOptions) -> Design:
     """The best product for add-remove neighbours, as what it is worth under replace."""
-    from pmldesign.designs.large_replace import as_pairs, is_total
+    from pmldesign.designs.structured import as_pairs, is_total
     from pmldesign_solvers.certificate import product_pairs
 
     if all(is_total(factor) for factor in workload.factors):
@@ -183,7 +193,7 @@ def _is_large_union(workload: Workload, options: DesignOptions) -> bool:
     """Whether a union of products is too large to be solved as one matrix."""
     if not isinstance(workload, UnionWorkload | TablesWorkload) or dense(workload, options):
         return False
-    from pmldesign.designs.tables.course import question
+    from pmldesign.designs.tables import question
 
     return question(workload) is not None
 
@@ -194,14 +204,15 @@ def _is_large_joined(workload: Workload, _: DesignOptions) -> bool:
 
 
 def _solve_joined(workload: JoinedWorkload, p: float, options: DesignOptions) -> Design:
-    from pmldesign.designs.tables.joined import solve_joined
+    from pmldesign.designs.tables import solve_joined
 
     return solve_joined(workload, p, options)
 
 
 def _is_stream(workload: Workload, options: DesignOptions) -> bool:
     """Whether it is running sums that are solved as a stream."""
-    sums = workload.running_sums
+    few = options.buffers is None and workload.shape[1] <= PUBLIC_CELLS
+    sums = None if few else workload.running_sums
     if sums is None:
         return False
     if options.replace:
@@ -285,11 +296,7 @@ def _is(form: type) -> Callable[[Any, DesignOptions], bool]:
 
 
 ROUTES = [
-    Route(
-        "public answers",
-        lambda workload, _: bool(workload.public),
-        _solve_beside,
-    ),
+    Route("public answers", lambda workload, _: bool(workload.public), _solve_beside),
     Route("all ranges", _is_all_ranges, _structured("solve_all_ranges"), buffers=True),
     Route("semidefinite program", lambda _, options: options.method != "scaling", solve_matrix),
     Route("marginals", _is(MarginalsWorkload), _structured("solve_marginals")),
@@ -317,3 +324,28 @@ ROUTES = [
     Route("one matrix", lambda workload, options: True, solve_matrix),  # noqa: ARG005
 ]
 """In order of preference; the first that accepts a workload solves it."""
+
+
+@takes_options
+def factorize(workload: Any, *, p: float = 2.0, known: Any = None, **options: Any) -> Design:
+    """Design the optimal strategy for a workload under Gaussian noise.
+
+    Args:
+        workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
+        p: in [2, inf]; 2 is the total squared error, inf the largest standard deviation.
+        known: queries whose answers are public and not protected: "total", or whatever
+            `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
+        options: neighbours, rel_gap, max_steps, time_limit, method, solver, buffers, callback: the
+            attributes of `DesignOptions`.
+
+    Returns:
+        The design, whatever the status; `require_optimal` insists.
+
+    Raises:
+        InvalidInputError: an argument out of range, or a workload that is zero or too large.
+        NotConvergedError: the convex solver returned no point at all.
+    """
+    queries, _ = with_known(workload, None, known)
+    if known is not None:
+        options["neighbours"] = "replace"
+    return solve(queries, exponent(p), DesignOptions(**options))

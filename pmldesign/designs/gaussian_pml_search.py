@@ -16,8 +16,7 @@ import numpy as np
 
 from pmldesign.arguments import positive
 from pmldesign.designs.laplace.candidates import baselines
-from pmldesign.designs.min_norm import Design
-from pmldesign.designs.results import Searched
+from pmldesign.designs.results import Design, Searched
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.calibration import calibration_seconds
@@ -142,10 +141,7 @@ def _descended(
         right_inverse=inverse,
         columns=columns,
         scale=GaussianLeakage(
-            guarantee.epsilon,
-            guarantee.delta,
-            alpha,
-            share=0.0 if envelope else None,
+            guarantee.epsilon, guarantee.delta, alpha, share=0.0 if envelope else None
         ),
         time_limit=time_limit,
         callback=callback,

@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pmldesign.designs.large_replace import evaluated
-from pmldesign.designs.one_matrix import as_design, as_invalid_input
+from pmldesign.designs.one_matrix import as_design, as_invalid_input, evaluated
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError

@@ -1,9 +1,13 @@
-"""The strategy of least norm for a workload as one matrix, by the certified solver or a program."""
+"""The strategy of least norm for a workload as one matrix, by the certified solver or a program.
+
+What this and other solvers find becomes a design, for the neighbours that were asked for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
@@ -11,12 +15,15 @@ from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
-from pmldesign_solvers.norm.solution import Outcome, Solution
+from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.norm.solution import Outcome, Solution, Status
 from pmldesign_solvers.unions.cell_blocks import solve_in_time
 
 MAX_PROGRAM_SIZE = {"SCS": 400, "CLARABEL": 80}
 """Rows and columns of the matrix variable of a semidefinite program, together. Clarabel takes
 0.7 GB for 80, 6.7 GB for 150, and aborts the process where there is no more memory."""
+SUM_ROUNDING = 1e-8
+"""Relative, upwards, of all sums in the value of a strategy that is evaluated again."""
 
 
 def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design:
@@ -69,11 +76,7 @@ def _solve_program(workload: Workload, p: float, options: DesignOptions) -> Solu
 
 
 def as_design(
-    workload: Workload,
-    p: float,
-    options: DesignOptions,
-    strategy: Strategy,
-    solution: Outcome,
+    workload: Workload, p: float, options: DesignOptions, strategy: Strategy, solution: Outcome
 ) -> Design:
     """What a solver found, as the design for a workload."""
     return Design(
@@ -87,6 +90,27 @@ def as_design(
         steps=solution.steps,
         eigendecompositions=solution.eigendecompositions,
         seconds=solution.seconds,
+    )
+
+
+def evaluated(
+    design: Design, strategy: Strategy, certificate: Certificate, options: DesignOptions
+) -> Design:
+    """A design with its strategy and the bounds that hold for the neighbours that are asked for.
+
+    Bounds that met in the search for it need not meet.
+    """
+    status = design.status
+    if certificate.gap <= options.rel_gap and status is not Status.INTERRUPTED:
+        status = Status.OPTIMAL
+    elif status in (Status.OPTIMAL, Status.STALLED):
+        status = Status.STRUCTURED
+    return replace(
+        design,
+        neighbours=options.neighbours,
+        strategy=strategy,
+        certificate=certificate,
+        status=status,
     )
 
 

@@ -31,6 +31,8 @@ METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
 Callback = Callable[[Step | SearchStep], None]
 LEAST_TIME = 1e-3
 """Seconds for a search where a limit leaves none: its starts are compared all the same."""
+ONE_STEP = 1e-9
+"""Seconds for a part of a design where the time limit, or Ctrl-C, leaves none."""
 SEARCH_SECONDS, LEAST_GAIN = 20.0, 1e-3
 """When a search for Laplace noise ends that nobody has given a time: `time_limit`, `least_gain`."""
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -166,10 +166,7 @@ def _noisy(
 
 
 def with_time_for_noise(
-    options: DesignOptions,
-    workload: Workload,
-    guarantee: Guarantee | None,
-    kinds: Sequence[Noise],
+    options: DesignOptions, workload: Workload, guarantee: Guarantee | None, kinds: Sequence[Noise]
 ) -> tuple[DesignOptions, bool]:
     """The options with what it takes to put noise on a design taken off their time limit.
 

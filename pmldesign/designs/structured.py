@@ -1,15 +1,33 @@
-"""The strategy of least norm from the structure of marginals, unions of products or streams."""
+"""The strategy of least norm from structure: products, marginals, unions of products or streams.
+
+The design of a product is that of its factors: norms, bounds and strategies multiply.
+
+Where the number of records is public, a strategy for products of attributes is the one that was
+found for add-remove neighbours. What neighbours under replace differ by are two of its columns, and
+its estimates know the total (`strategies.beside`): that is the upper bound. Lower bounds weigh
+pairs of cells by the products w_i w_j of dual weights of cells
+(`pmldesign_solvers.certificate.product_pairs`).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 
-from pmldesign.designs.large_replace import SUM_ROUNDING, Parts, as_pairs, evaluated
-from pmldesign.designs.one_matrix import as_design, as_invalid_input, solve_matrix
-from pmldesign.designs.options import DesignOptions
+import numpy as np
+
+from pmldesign.designs.one_matrix import (
+    SUM_ROUNDING,
+    as_design,
+    as_invalid_input,
+    evaluated,
+    solve_matrix,
+)
+from pmldesign.designs.options import ONE_STEP, DesignOptions
 from pmldesign.designs.results import Design
-from pmldesign.designs.tables.course import question, solve_tables
+from pmldesign.designs.tables import question, solve_tables
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
@@ -25,17 +43,100 @@ from pmldesign.workloads import (
     Workload,
 )
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload
 from pmldesign.workloads.union import by_attribute, products_over
+from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.certificate.product_pairs import lower_of_weights
 from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import AllRanges
 from pmldesign_solvers.unions import solve as unions
 from pmldesign_solvers.unions.block_design import BlockDesign
-from pmldesign_solvers.unions.product_basis import ProductDesign
+from pmldesign_solvers.unions.product_basis import Basis, ProductDesign, residual
 
+EQUAL_COLUMNS = 1e-9
+"""Relative squared distance of columns that count as equal."""
+
+Parts = Sequence[Sequence[Workload]]
+"""For every part of a union its factors, one for each attribute."""
+Dual = tuple[Array, Array]
+"""Weights u of queries and w of cells."""
 TABLES_PART = 0.25
 """Of the time for tables, which take little, where a product basis is tried as well."""
+
+
+def solve_factors(
+    factors: Sequence[tuple[Workload, Neighbours]],
+    p: float,
+    options: DesignOptions,
+    solve: Callable[[Workload, float, DesignOptions], Design],
+) -> list[Design]:
+    """The design of every factor, each for its own neighbours; equal ones are solved once."""
+    # (1 + gap/k)^k <= 1 + 1.8 gap for gap <= 1: leave room for the product of the factors' gaps
+    share = replace(options, rel_gap=math.log1p(options.rel_gap) / len(factors))
+    solved: dict[tuple[Workload, Neighbours], Design] = {}
+    for factor, neighbours in dict.fromkeys(factors):
+        design = solve(factor, p, replace(share, neighbours=neighbours))
+        solved[factor, neighbours] = design
+        if design.status is Status.INTERRUPTED:
+            share = replace(share, time_limit=ONE_STEP)
+        if share.time_limit is not None:
+            share = replace(share, time_limit=max(share.time_limit - design.seconds, ONE_STEP))
+    return [solved[entry] for entry in factors]
+
+
+def as_product(
+    workload: Workload,
+    p: float,
+    options: DesignOptions,
+    designs: Sequence[Design],
+    strategy: Strategy,
+) -> Design:
+    """The designs of the factors as the design of the product.
+
+    Args:
+        workload: the product.
+        p: in [2, inf].
+        options: what was asked for.
+        designs: one for each factor.
+        strategy: the product of theirs.
+    """
+    certificate = Certificate(
+        lower=_product([design.certificate.lower for design in designs], towards=0.0),
+        upper=_product([design.certificate.upper for design in designs], towards=math.inf),
+    )
+    solved = list(dict.fromkeys(designs))
+    stopped = [design.status for design in solved if design.status is not Status.OPTIMAL]
+    met = certificate.gap <= options.rel_gap and not stopped
+    return Design(
+        workload=workload,
+        p=p,
+        neighbours=options.neighbours,
+        strategy=strategy,
+        certificate=certificate,
+        dual_factors=tuple(pair for design in designs for pair in _expanded(design)),
+        status=Status.OPTIMAL if met else (stopped or [Status.STALLED])[0],
+        steps=sum(design.steps for design in solved),
+        eigendecompositions=sum(design.eigendecompositions for design in solved),
+        seconds=sum(design.seconds for design in solved),
+    )
+
+
+def _expanded(design: Design) -> list[Dual]:
+    """Weights of queries and cells; those of marginals have one number for each marginal."""
+    factor, n = design.workload, design.workload.shape[1]
+    tables = factor.as_tables()
+    if tables is None or any(len(u) != len(tables.subsets) for u, _ in design.dual_factors):
+        return list(design.dual_factors)
+    return [
+        (np.repeat(u, tables.table_queries), np.full(n, 1.0 / n)) for u, _ in design.dual_factors
+    ]
+
+
+def _product(values: Sequence[float], *, towards: float) -> float:
+    """The product, every rounding in one direction."""
+    return reduce(lambda total, value: math.nextafter(total * value, towards), values)
 
 
 def solve_marginals(workload: MarginalsWorkload, p: float, options: DesignOptions) -> Design:
@@ -153,3 +254,51 @@ def _union_strategy(solution: ProductDesign | BlockDesign) -> Strategy:
     if isinstance(solution, ProductDesign):
         return ProductStrategy("design", measured, weights=solution.weights)
     return BlockStrategy("design", solution.index, solution.bases, solution.combinations, measured)
+
+
+def as_pairs(
+    workload: Workload, parts: Parts, design: Design, lower: float, p: float, options: DesignOptions
+) -> Design:
+    """A design for add-remove neighbours, evaluated under replace.
+
+    Args:
+        workload: A, a product or a union of products.
+        parts: of the workload.
+        design: for add-remove neighbours, with a product strategy.
+        lower: a certified lower bound on gamma_(p) under replace.
+        p: in [2, inf].
+        options: what was asked for.
+    """
+    if len(design.strategy.factors) != len(parts[0]):
+        raise TypeError(f"a strategy for {workload.name!r} is a product")
+    strategy, upper = _under_replace(workload, parts, design.strategy, design.certificate.upper, p)
+    return evaluated(design, strategy, Certificate(lower, upper), options)
+
+
+def is_total(factor: Workload) -> bool:
+    """Whether all queries count every cell alike."""
+    return factor.longest_difference() <= EQUAL_COLUMNS * factor.longest_column()
+
+
+def _under_replace(
+    workload: Workload, parts: Parts, strategy: Strategy, upper: float, p: float
+) -> tuple[Strategy, float]:
+    """The strategy scaled to l2 sensitivity 1 under replace, and its value there.
+
+    Args:
+        workload: A, a product or a union of products.
+        parts: of the workload.
+        strategy: R, of l2 sensitivity 1 under add-remove.
+        upper: its certified value under add-remove.
+        p: in [2, inf].
+
+    Returns:
+        The strategy, and a certified upper bound on gamma_(p) under replace.
+    """
+    centred = strategy.beside(RECORDS)
+    sensitivity = centred.sensitivity_under(Neighbours.REPLACE, "l2")
+    spread = math.sqrt(centred.variance_norm(workload.beside(RECORDS), p / 2))
+    bases = [Basis(factor.matrix, factor.pseudo_inverse) for factor in strategy.factors]
+    rest = math.sqrt(2 * math.fsum(residual(part, bases) ** 2 for part in parts))
+    value = spread * sensitivity * (1 + SUM_ROUNDING) + rest + SUM_ROUNDING * upper
+    return strategy.scaled(1 / sensitivity), value

@@ -25,7 +25,7 @@ from pmldesign.files.arrays import Archive, whole_numbers
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads.running import sums_of
-from pmldesign.workloads.tables.attributes import attribute_sizes
+from pmldesign.workloads.tables.base import attribute_sizes
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes

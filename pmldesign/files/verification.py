@@ -122,8 +122,8 @@ def _form(queries: Workload) -> Queries:
         return queries.matvec(np.eye(n, end - start, k=-start))
 
     hashed = columns if m * n <= FINGERPRINT_ENTRIES else None
-    sums = _sums(queries)
     joint = _joint(queries) if queries.domain and not made_of else []
+    sums = partial(_sums, queries)
     return Queries(matrix, sizes, made_of, m, gram, hashed, sums, joint=joint, **queries.stated())
 
 

@@ -36,7 +36,7 @@ from pmldesign.strategies.sensitivity import (
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import MAX_ENTRIES, Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
-from pmldesign.workloads.tables.attributes import positive_weights
+from pmldesign.workloads.tables.base import positive_weights
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.norms import power_mean
 from pmldesign_solvers.operators.operator import Array, Indices

@@ -98,11 +98,7 @@ class Rows:
 
 
 def rows_of(
-    numbers: Header,
-    distances: Sequence[Sequence[Any]],
-    *,
-    merge: bool = False,
-    share: Any = 1,
+    numbers: Header, distances: Sequence[Sequence[Any]], *, merge: bool = False, share: Any = 1
 ) -> Rows:
     """All cells with their distances.
 

@@ -18,17 +18,10 @@ import numpy as np
 from pmldesign.verify.forms.form import COUNTS, POSITIVE, VECTOR
 from pmldesign.verify.forms.known_tables import shared_sets
 from pmldesign.verify.forms.persons import Persons
-from pmldesign.verify.forms.registry import form_of
-from pmldesign.verify.manifests import (
-    LAWS,
-    UNSEEN,
-    check_promise,
-    check_sampler,
-    is_manifest,
-)
+from pmldesign.verify.manifests import LAWS, UNSEEN, check_promise, check_sampler, is_manifest
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
-from pmldesign.verify.strategies import check_content, check_digest
+from pmldesign.verify.strategies import check_content, check_digest, form_of
 
 FORMAT = 2
 """Of the manifest."""

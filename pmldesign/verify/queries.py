@@ -69,7 +69,7 @@ class Queries:
         count: the number m of queries.
         gram: makes A^T A, shape (n, n), where A is too large and that is not.
         columns: makes columns of A, from one number to another, where A is too large.
-        sums: of running sums the rates, shape (n - 1,), and the weights of queries and of steps.
+        sums: makes of running sums the rates, shape (n - 1,), and weights of queries and of steps.
         region_tables: of counts and tables of regions that nest.
         known: what is public beside, if anybody knows it.
         named: whether it is what the file itself names.
@@ -81,7 +81,7 @@ class Queries:
     count: int | None = None
     gram: Callable[[], Any] | None = None
     columns: Callable[[int, int], Any] | None = None
-    sums: tuple[Any, Any, Any] | None = None
+    sums: Callable[[], tuple[Any, Any, Any] | None] = lambda: None
     region_tables: RegionTables | None = None
     known: Queries | None = None
     named: bool = False

@@ -16,11 +16,8 @@ from typing import Any
 import numpy as np
 import scipy
 from flint import arb
-from numpy.typing import NDArray
 
-from pmldesign.verify.balls import laplacian_root
-
-Array = NDArray[np.float64]
+from pmldesign.verify.balls import Array, laplacian_root
 
 UNIT = 2.0**-53
 """Largest relative error of a rounded operation."""

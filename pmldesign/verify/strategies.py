@@ -18,7 +18,8 @@ import numpy as np
 from pmldesign.verify.forms.dense import check_dense, dense_of
 from pmldesign.verify.forms.form import COUNTS, WEIGHTS, Claims, Domain, Form, kind, kinds
 from pmldesign.verify.forms.persons import Persons, for_one_row, without_sentence
-from pmldesign.verify.forms.registry import FORMS, form_of
+from pmldesign.verify.forms.registry import FORMS
+from pmldesign.verify.forms.structured import UNKNOWN
 from pmldesign.verify.guarantees import RELATIONS, check_guarantee
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import KEY, Arrays, Checks, Header, as_number, digest_of
@@ -45,15 +46,11 @@ def _count(value: Any) -> bool:
     return type(value) is int and value >= 1
 
 
-def _exponent(value: Any) -> bool:
-    return _text(value) and float(value) >= 2
-
-
 ABOUT = {
     "format": _count,
     "pmldesign": _text,
     "versions": lambda value: isinstance(value, dict) and all(map(_text, value.values())),
-    "p": _exponent,
+    "p": lambda value: _text(value) and float(value) >= 2,
     "neighbours": lambda value: value in RELATIONS,
     "workload": _text,
     "queries": _count,
@@ -216,7 +213,7 @@ def check_content(header: Header, arrays: Arrays, queries: Queries | None, check
     if beside:
         _check_table(header, arrays, queries, checks)
         if queries is None:
-            checks.unchecked("form", "the queries are not known; give --workload or --weights")
+            checks.unchecked("form", UNKNOWN)
             return "none"
     claims = Claims(header, arrays, queries or Queries(None), form.cells(arrays))
     if "participation" in header:
@@ -227,7 +224,7 @@ def check_content(header: Header, arrays: Arrays, queries: Queries | None, check
     if beside and "strategy" not in arrays:
         checks.unchecked("form", "beside a public table, for queries of this form")
         return "none"
-    if "gains" in arrays and claims.queries.sums is not None:
+    if "gains" in arrays and claims.queries.sums() is not None:
         check_sums(arrays, claims.queries, checks)
     strategy = dense_of(form, claims, checks)
     if strategy is None:
@@ -287,3 +284,11 @@ def _check_workload(header: Header, queries: Queries, checks: Checks) -> None:
         result.update(block.tobytes())
     same = result.hexdigest() == header["fingerprint"]
     checks.state("workload", same, "hash of shape and entries")
+
+
+def form_of(header: Header, arrays: Arrays) -> Form | None:
+    """The form of a file; None if it is none."""
+    if "form" in header:
+        return FORMS.get(header["form"])
+    names = kinds(arrays)
+    return next((form for form in FORMS.values() if form.arrays.keys() <= names), None)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pmldesign.workloads.base import Workload as Workload
     from pmldesign.workloads.dense import DenseWorkload as DenseWorkload
     from pmldesign.workloads.kronecker import KroneckerWorkload as KroneckerWorkload
-    from pmldesign.workloads.named.table import NamedWorkload as NamedWorkload
-    from pmldesign.workloads.named.table import named_workloads as named_workloads
-    from pmldesign.workloads.nested.laminar import as_nested as as_nested
+    from pmldesign.workloads.named import NamedWorkload as NamedWorkload
+    from pmldesign.workloads.named import named_workloads as named_workloads
+    from pmldesign.workloads.nested.regions import as_nested as as_nested
     from pmldesign.workloads.parsing import expand_family as expand_family
     from pmldesign.workloads.parsing import parse_workload as parse_workload
     from pmldesign.workloads.ranges import RangeWorkload as RangeWorkload
@@ -30,13 +30,11 @@ __getattr__ = face(
     {
         "base": "Workload",
         "dense": "DenseWorkload",
-        "known": "as_public tables_of",
+        "beside": "as_public tables_of",
         "kronecker": "KroneckerWorkload",
-        "named.census": "GROUP_STARTS census_p12",
-        "named.queries": "all_marginals",
-        "named.table": "NAMES NamedWorkload named_workloads",
-        "nested.laminar": "as_nested",
-        "nested.regions": "RegionsWorkload tops_of",
+        "named": "GROUP_STARTS NAMES NamedWorkload census_p12 named_workloads",
+        "queries": "all_marginals",
+        "nested.regions": "RegionsWorkload as_nested tops_of",
         "nested.tables": "RegionTable RegionTablesWorkload",
         "parsing": "expand_family parse_workload",
         "public": "NOTHING Public RECORDS",
@@ -61,7 +59,7 @@ def as_workload(value: Any) -> Workload:
             array or anything that converts to one, a scipy sparse matrix, a data frame with a row
             for each query and a column for each cell (messages call queries by its index), or an
             object with `shape`, `matvec` and `rmatvec`, such as a scipy LinearOperator
-            (`workloads.from_products`). A complex query is two, its real and its imaginary part.
+            (`workloads.dense`). A complex query is two, its real and its imaginary part.
             Many sums of cells that nest become counts of regions.
 
     Raises:
@@ -69,7 +67,7 @@ def as_workload(value: Any) -> Workload:
     """
     from pmldesign.workloads.base import Workload
     from pmldesign.workloads.dense import DenseWorkload, complex_workload
-    from pmldesign.workloads.nested.laminar import as_nested
+    from pmldesign.workloads.nested.regions import as_nested
     from pmldesign.workloads.parsing import parse_workload
     from pmldesign.workloads.union import UnionWorkload
 
@@ -86,7 +84,7 @@ def as_workload(value: Any) -> Workload:
         return _of_frame(value)
     if isinstance(value, list | tuple) or hasattr(value, "__array__"):
         return complex_workload(value) if np.iscomplexobj(value) else DenseWorkload(value)
-    from pmldesign.workloads.from_products import by_products, workload_of_products
+    from pmldesign.workloads.dense import by_products, workload_of_products
 
     if by_products(value):
         return workload_of_products(value)

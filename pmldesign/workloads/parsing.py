@@ -29,8 +29,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.kronecker import KroneckerWorkload
-from pmldesign.workloads.named.queries import MAX_QUERIES
-from pmldesign.workloads.named.table import NAMES, NamedWorkload
+from pmldesign.workloads.named import NAMES, NamedWorkload
+from pmldesign.workloads.queries import MAX_QUERIES
 from pmldesign.workloads.tables.joined import JoinedWorkload, as_joined
 from pmldesign.workloads.tables.same import MAX_JOINED, as_tables, domain_of
 from pmldesign.workloads.union import UnionWorkload, as_marginals

@@ -34,12 +34,7 @@ from numpy.typing import ArrayLike
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign_solvers.operators.dense import NO_QUERIES
-from pmldesign_solvers.operators.intervals import (
-    latest_start,
-    norms_between,
-    numbered,
-    prefix_sums,
-)
+from pmldesign_solvers.operators.intervals import latest_start, norms_between, numbered, prefix_sums
 from pmldesign_solvers.operators.operator import EPS, Array, Indices, Merged, Operator
 
 if TYPE_CHECKING:

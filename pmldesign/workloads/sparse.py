@@ -43,11 +43,7 @@ class SparseWorkload(Workload):
     """
 
     def __init__(
-        self,
-        matrix: Any,
-        *,
-        name: str = "sparse matrix",
-        label: Callable[[int], str] | None = None,
+        self, matrix: Any, *, name: str = "sparse matrix", label: Callable[[int], str] | None = None
     ) -> None:
         check_matrix(matrix.shape, matrix.dtype)
         try:

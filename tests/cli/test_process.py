@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from children import in_a_child
 
-import pmldesign.cli.terminal.process
+import pmldesign.cli.process
 from pmldesign.cli import COMMANDS, signals
 
 ENVIRONMENT = {
@@ -80,10 +80,10 @@ def test_every_command_explains_itself(run, command):
 EAGER = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # even if the parent ignores it
-import pmldesign.cli.terminal.show
+import pmldesign.cli.documents.document
 from pmldesign.cli import complain
 # a line after every step, without a terminal
-pmldesign.cli.terminal.show._ignore = lambda step: complain(str(step))
+pmldesign.cli.documents.document._ignore = lambda step: complain(str(step))
 from pmldesign.cli import main
 main(sys.argv[1:])
 """
@@ -269,7 +269,7 @@ def test_a_signal_does_not_wait_for_a_long_import(tmp_path, monkeypatch, name, c
         f"import os, signal\nos.kill(os.getpid(), signal.{name})\nwhile True:\n    pass\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(pmldesign.cli.terminal.process, "PATIENCE", 0.1)
+    monkeypatch.setattr(pmldesign.cli.process, "PATIENCE", 0.1)
 
     def ended():
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -284,7 +284,7 @@ def test_ctrl_c_in_bounds(tmp_path):
     once = """
 import os
 kills = [signal.SIGINT]
-pmldesign.cli.terminal.show._ignore = lambda step: kills and os.kill(os.getpid(), kills.pop())
+pmldesign.cli.documents.document._ignore = lambda step: kills and os.kill(os.getpid(), kills.pop())
 """
     process = start(*arguments, code=EAGER.replace("from pm", once + "from pm"), cwd=tmp_path)
     stdout, stderr = process.communicate()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.sparse.linalg import aslinearoperator
 
 import pmldesign as pml
-from pmldesign.workloads import DenseWorkload, as_workload, from_products
+from pmldesign.workloads import DenseWorkload, as_workload, dense
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -36,7 +36,7 @@ def test_products_are_those_of_the_matrix(m, n, seed):
     rng = np.random.default_rng(seed)
     A, u, x = rng.normal(size=(m, n)), rng.random(m), rng.normal(size=(n, 2))
     X = rng.normal(size=(n, n))
-    workload = from_products.ProductsWorkload(aslinearoperator(A))
+    workload = dense.ProductsWorkload(aslinearoperator(A))
     np.testing.assert_allclose(workload.to_dense(), A)
     np.testing.assert_allclose(workload.matvec(x), A @ x, atol=1e-12)
     np.testing.assert_allclose(workload.rmatvec(u), A.T @ u, atol=1e-12)
@@ -48,7 +48,7 @@ def test_products_are_those_of_the_matrix(m, n, seed):
 
 def test_an_operator_is_written_out_and_a_gram_matrix_of_its_own_is_used():
     assert isinstance(as_workload(aslinearoperator(np.eye(3))), DenseWorkload)
-    assert isinstance(as_workload(WithGram(5)), from_products.ProductsWorkload)
+    assert isinstance(as_workload(WithGram(5)), dense.ProductsWorkload)
     with pytest.raises(pml.InvalidInputError, match=r"got LinearOperator|a workload is"):
         as_workload(object())
 
@@ -59,9 +59,7 @@ def test_an_operator_is_written_out_and_a_gram_matrix_of_its_own_is_used():
 def test_bounds_of_products_and_of_the_matrix_overlap(p, relation, monkeypatch):
     expected = pml.factorize("prefix:12", p=p, neighbours=relation).certificate
     for kind in (RunningSums, WithGram):
-        monkeypatch.setattr(
-            from_products, "WRITTEN", 0
-        )  # as for one that is too large to write out
+        monkeypatch.setattr(dense, "WRITTEN", 0)  # as for one that is too large to write out
         found = pml.factorize(kind(12), p=p, neighbours=relation).certificate
         assert found.gap <= 1e-6
         assert found.lower <= expected.upper

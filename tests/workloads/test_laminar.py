@@ -10,7 +10,7 @@ from pmldesign.workloads import RegionsWorkload, UnionWorkload, as_workload
 
 @pytest.fixture
 def all_sizes(monkeypatch):
-    monkeypatch.setattr("pmldesign.workloads.nested.laminar.REGION_CELLS", 0)
+    monkeypatch.setattr("pmldesign.workloads.nested.regions.REGION_CELLS", 0)
 
 
 def random_rows(rng, cells):

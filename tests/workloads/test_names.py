@@ -8,7 +8,7 @@ import pytest
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads import GROUP_STARTS, census_p12, parse_workload
-from pmldesign.workloads.named import queries as named
+from pmldesign.workloads import queries as named
 
 
 def test_histogram_is_the_identity():

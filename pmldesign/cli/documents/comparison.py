@@ -19,10 +19,10 @@ from pmldesign.cli.documents.document import (
     Rounded,
     Section,
     Table,
+    note,
     records,
 )
-from pmldesign.cli.terminal.process import interrupted
-from pmldesign.cli.terminal.show import note
+from pmldesign.cli.process import interrupted
 from pmldesign.comparison.comparison import Comparison, compare_all
 from pmldesign.comparison.rows import PARAMETERS, Row, parameters
 from pmldesign.designs.rivals import row_seconds
@@ -177,7 +177,8 @@ def table_of(rows: Sequence[Row]) -> Table:
     columns: list[Column] = [("strategy", lambda row: row.strategy)]
     if len({row.workload for row in rows}) > 1:
         columns.append(("workload", lambda row: row.workload))
-    columns += [_parameter(key) for key in PARAMETERS if _varies(rows, key)]
+    told = [parameters(row.guarantee) for row in rows]
+    columns += [_parameter(k) for k in PARAMETERS if len({each.get(k) for each in told}) > 1]
     error = f"err_{shortest(rows[0].p)}"
     if len({row.p for row in rows}) > 1:
         columns.append(("p", lambda row: shortest(row.p)))
@@ -203,10 +204,6 @@ def table_of(rows: Sequence[Row]) -> Table:
         optional=OPTIONAL,
         records=[row.to_record() for row in rows],
     )
-
-
-def _varies(rows: Sequence[Row], key: str) -> bool:
-    return len({parameters(row.guarantee).get(key) for row in rows}) > 1
 
 
 def _parameter(key: str) -> Column:

@@ -61,10 +61,7 @@ class Designed:
             promise = parts.promised(self.best.words)
         facts = [
             parts.workload_fact(design.workload),
-            (
-                "norm",
-                f"gamma_({shortest(design.p)}) {norm} ({design.neighbours.value} neighbours)",
-            ),
+            ("norm", f"gamma_({shortest(design.p)}) {norm} ({design.neighbours.value} neighbours)"),
             *parts.optimum_facts(design),
             ("status", _message(design)),
             ("effort", f"{steps}, {solved}, {design.seconds:.2f} s"),

@@ -177,7 +177,7 @@ class Said:
             return []
         single = [(key, str(n)) for key, n in numbers.items() if n and not isinstance(n, list)]
         tables = [
-            records([row | {"epsilon": _upper(row["epsilon"])} for row in rows])
+            records([row | {"epsilon": Rounded(e := row["epsilon"], at_least(e))} for row in rows])
             for rows in numbers.values()
             if isinstance(rows, list)
         ]
@@ -340,7 +340,3 @@ def _in_words(leaked: dict[str, Any]) -> str:
         text = f"epsilon {at_least(leaked['epsilon'], 4)} (PML)"
     but = "" if delta is None else f", but for a probability of {shortest(delta)}"
     return f"if every cell has probability {shortest(alpha)} or more: {text}{but}"
-
-
-def _upper(value: float) -> Rounded:
-    return Rounded(value, at_least(value))

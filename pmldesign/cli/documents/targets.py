@@ -116,12 +116,7 @@ class Needed:
         table = Table(
             ["strategy", "noise", budget.name, "ratio"],
             [
-                [
-                    row.name,
-                    row.noise,
-                    at_least(row.budget),
-                    f"{row.budget / budget.enough:.4f}",
-                ]
+                [row.name, row.noise, at_least(row.budget), f"{row.budget / budget.enough:.4f}"]
                 for row in rows
             ],
             records=recorded,
@@ -151,11 +146,7 @@ class Needed:
             "norm": parts.norm_data(budget.design),
             "status": budget.design.status.name.lower(),
             "seconds": budget.design.seconds,
-            "noise": {
-                "kind": noisy.noise.value,
-                "scale": noisy.scale,
-                "own_grid": noisy.own_grid,
-            },
+            "noise": {"kind": noisy.noise.value, "scale": noisy.scale, "own_grid": noisy.own_grid},
             "sensitivity": noisy.sensitivity,
             "tightest": budget.tightest,
             "rmse": noisy.rmse,

@@ -78,7 +78,7 @@ class AlphaOptions:
         limits = sampled_alpha(self._sample(self.alpha_sample), self.confidence)
         unseen = sum(limit == 0 for limit in limits)
         if unseen:
-            from pmldesign.cli.terminal.show import note
+            from pmldesign.cli.documents.document import note
 
             cells = f"{unseen} of {len(limits)} cells are"
             note(f"{cells} not in the sample; their limit is 0, and they hide nobody")
@@ -216,7 +216,7 @@ class PromiseOptions:
 
 def warn_of_large(guarantee: Guarantee | None) -> Guarantee | None:
     """The guarantee; with a line on standard error where it hardly protects anybody."""
-    from pmldesign.cli.terminal.process import complain
+    from pmldesign.cli.process import complain
 
     for name in ("epsilon", "rho", "mu"):
         if (budget := getattr(guarantee, name, 0.0)) > LARGE_BUDGET:
@@ -236,8 +236,7 @@ def own_grid(when: str) -> Any:
 def at_alpha() -> Any:
     """--at-alpha A."""
     return option(
-        "Also report what leaks (PML) if every cell has at least this probability.",
-        metavar="A",
+        "Also report what leaks (PML) if every cell has at least this probability.", metavar="A"
     )
 
 

@@ -1,4 +1,9 @@
-"""Options and arguments that name what is read: workloads, strategies, schemas, weights."""
+"""Options and arguments that name what is read: workloads, strategies, schemas, weights.
+
+A shell completes workloads, strategies and lists of them: names come with sizes that work,
+`prefix:64`, to be edited, as shells take a colon for the end of a word. Files are completed by the
+shell itself.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
 
 from pmldesign.cli.options.fields import option
 from pmldesign.cli.options.promises import PromiseOptions
@@ -22,6 +30,7 @@ STRATEGY_HELP = (
     "STRATEGY is a strategy file of `pmldesign optimize`, any matrix as .npy, .npz, .csv or .mtx "
     "(a row for each measurement), or the name of a workload, whose own queries are measured."
 )
+FILE_ENDINGS = (".npy", ".npz", ".csv", ".mtx")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,19 +91,16 @@ class QuestionOptions:
         return self.named(text)
 
     def named(self, text: str) -> Workload:
-        """The workload of a name: with a schema of names of attributes.
+        """The workload of names of attributes, which the schema has.
 
         Raises:
             FileError: the schema cannot be read.
             InvalidInputError: it is no workload, or no schema.
         """
-        if self.schema is None:
-            from pmldesign.workloads import parse_workload
-
-            return parse_workload(text)
         from pmldesign.release.people.queries import parse_queries
         from pmldesign.release.people.schema import read_schema
 
+        assert self.schema is not None
         return parse_queries(text, read_schema(self.schema)).workload
 
     def strategy(self, text: str) -> Strategy:
@@ -199,9 +205,74 @@ class QuestionOptions:
 
 def warn_of_known(name: str) -> None:
     """Say on standard error that what public answers tell is not protected."""
-    from pmldesign.cli.terminal.process import complain
+    from pmldesign.cli.process import complain
 
     complain(
         f"warning: the answers to {name!r} count as public; neither they nor what they tell about a"
         " record is protected"
     )
+
+
+class WorkloadName(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """A workload: a name, products and unions of names, or a file."""
+
+    name = "workload"
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature, as the next
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Examples of all names, after the last * or +; and files."""
+        from pmldesign.workloads import named_workloads
+
+        start = max(incomplete.rfind("*"), incomplete.rfind("+")) + 1
+        before, last = incomplete[:start], incomplete[start:]
+        names = [
+            CompletionItem(before + entry.example, help=entry.description)
+            for entry in named_workloads()
+            if entry.example.startswith(last)
+        ]
+        return names + ([] if start else _files(incomplete))
+
+
+class StrategyNames(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """Strategies separated by commas: names, or files."""
+
+    name = "strategies"
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature, as the next
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """All names after the last comma, and files."""
+        from pmldesign.comparison.tasks import DESIGNED
+        from pmldesign.strategies import BASELINES
+
+        before, comma, last = incomplete.rpartition(",")
+        names = [*DESIGNED, *(entry.name for entry in BASELINES), *([] if comma else ["all"])]
+        listed = before.split(",")
+        items = [name for name in names if name.startswith(last) and name not in listed]
+        return [CompletionItem(before + comma + name) for name in items] + _files(
+            last, before + comma
+        )
+
+
+def _files(incomplete: str, before: str = "") -> list[CompletionItem]:
+    """Files that hold a matrix, and folders."""
+    folder, slash, stem = incomplete.rpartition("/")
+    try:
+        paths = sorted(Path(folder or ("/" if slash else ".")).iterdir())
+    except OSError:
+        return []
+    start = before + folder + slash
+    return [
+        CompletionItem(start + path.name + ("/" if path.is_dir() else ""))
+        for path in paths
+        if path.name.startswith(stem)
+        and (path.is_dir() or path.suffix.lower() in FILE_ENDINGS)
+        and (stem or not path.name.startswith("."))
+    ]

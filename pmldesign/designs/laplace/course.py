@@ -1,7 +1,7 @@
 """The course of a search for Laplace noise: candidates, then a descent where that is affordable.
 
 Candidates are strategies as they are, each with its exactly calibrated noise (`laplace_candidates`,
-`weighted_tables`, `ordered_cells`, and products of the designs for the factors). Where all entries
+`weighted_tables`, `tents_design`, and products of the designs for the factors). Where all entries
 of a strategy can be searched, a descent begins there as well (`laplace`). The best of all
 is kept, so that the design is never worse than any of them.
 """
@@ -19,14 +19,14 @@ import numpy as np
 from pmldesign.designs.laplace.candidates import (
     ALL_BASELINES,
     baselines,
+    has_order,
     promising,
     scale_rule,
+    tents_design,
     trees,
     with_noise,
 )
-from pmldesign.designs.laplace.ordered_cells import has_order, tents_design
-from pmldesign.designs.laplace.products import weighted_products
-from pmldesign.designs.laplace.tables import weighted_tables
+from pmldesign.designs.laplace.tables import weighted_products, weighted_tables
 from pmldesign.designs.results import Searched
 from pmldesign.designs.rivals import mechanism_seconds, row_seconds
 from pmldesign.errors import InvalidInputError
@@ -47,12 +47,7 @@ from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search import laplace as l1_strategies
 from pmldesign_solvers.search.laplace import SearchOptions
-from pmldesign_solvers.search.laplace_noise import (
-    AddRemoveL1,
-    Leakage,
-    ScaleRule,
-    is_exact,
-)
+from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ScaleRule, is_exact
 from pmldesign_solvers.search.plan import FOLLOWED
 from pmldesign_solvers.search.problem import SMALL
 from pmldesign_solvers.search.solution import SearchSolution, SearchStep, Start

@@ -1,4 +1,6 @@
-"""Strategies for people who take part in several steps of running sums (docs/streams.md).
+"""Strategies for people who take part in several steps, or have several rows (docs/streams.md).
+
+Of running sums:
 
 fixed epochs, n <= k b     the certified optimum (`pmldesign_solvers.participation.fixed_epochs`)
 drawn at random            `sampled`
@@ -12,7 +14,14 @@ K buffers                  the best with up to K poles, and the best for one par
 p > 2                      the same for weighted queries (`largest`)
 
 All are measured with the sensitivity of the participation that was asked for; `bounds` are below.
-The rows of people in tables are for `persons`.
+Of tables in which a person has several rows:
+
+any cells            that of one row: its norm and both bounds are k times as large
+different cells      that of one row, with the sensitivity for a person; one row proves the bound
+a panel              likewise; of a product with a factor for the years also the optimum of that
+                     factor for fixed epochs, all years of one class, as the sensitivity of
+                     R_Y x R_C is that of R_Y for a person in all years times the longest column
+                     of R_C; the better one
 """
 
 from __future__ import annotations
@@ -41,18 +50,17 @@ from pmldesign.designs.participation.bounds import (
     solvable,
 )
 from pmldesign.designs.participation.largest import solve_largest
-from pmldesign.designs.participation.persons import solve_persons
 from pmldesign.designs.participation.sampled import solve_sampled
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
-from pmldesign.factorization import Factorization
+from pmldesign.factorization import Factorization, answer
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import raised
-from pmldesign.strategies import Strategy
+from pmldesign.strategies import Strategy, product_strategy
 from pmldesign.strategies.baselines.toeplitz import banded_root, toeplitz_rate
 from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.epochs import EpochStrategy
-from pmldesign.strategies.participation.persons import PersonRows
+from pmldesign.strategies.participation.persons import ANY, PersonRows
 from pmldesign.strategies.participation.schema import Participation, SampledParticipation
 from pmldesign.strategies.participation.strategy import require_steps, with_participation
 from pmldesign.strategies.recurrent import FactorStrategy
@@ -63,6 +71,9 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.participation import banded, poles
 from pmldesign_solvers.streams.chain import RunningSums
 
+Solve = Callable[[Workload, float, DesignOptions], Design]
+ROUNDING = 1e-10
+"""Of norms and quotients of sensitivities, relative: they are rounded by far less."""
 SEARCHED_CELLS = 2048
 """Steps up to which banded strategies are searched: O(n^2) a step, 10 s for 1024. Likewise with
 poles, where a number of buffers is asked for."""
@@ -76,6 +87,72 @@ RANGE = 300.0
 
 Once = Callable[[Workload, float, DesignOptions], Design]
 """The solver for one participation."""
+
+
+def solve_persons(workload: Workload, p: float, options: DesignOptions, solve: Solve) -> Design:
+    """The best strategy that is known for the rows of a person, which `options` say."""
+    rows, plain = options.schema, replace(options, participation=None)
+    assert isinstance(rows, PersonRows)
+    design, count = solve(workload, p, plain), rows.reach(workload.shape[1])
+    measured, relation = with_participation(design.strategy, rows), options.neighbours
+    single = design.strategy.sensitivity_under(relation, "l2")
+    apart = measured.sensitivity_under(relation, "l2")
+    upper = raised(design.certificate.upper * (apart / single) * (1 + ROUNDING), 4)
+    forms = design.forms
+    whole = count == 1 or rows.one_per == ANY
+    if not whole:
+        forms = "upper: the one for one row; lower: one row"
+        panel = _panel(workload, plain, rows, solve)
+        norm = math.inf if panel is None else _norm(panel, workload, p)
+        if panel is not None and norm < upper * (1 - ROUNDING):
+            measured, upper, forms = panel, norm, "upper: fixed epochs; lower: one row"
+            apart = panel.sensitivity_under(relation, "l2")
+    lower = math.nextafter((count if whole else 1) * design.certificate.lower, 0.0)
+    certificate = Certificate(lower, max(upper, lower))
+    optimum = None if design.optimum is None or not whole else raised(count * design.optimum, 1)
+    status = design.status
+    proved = status in (Status.OPTIMAL, Status.STRUCTURED)
+    if proved and not whole and certificate.gap > options.rel_gap + 2 * ROUNDING:
+        status = Status.SEARCHED
+    return replace(
+        design,
+        strategy=measured.scaled(1.0 / apart),
+        certificate=certificate,
+        optimum=optimum,
+        status=status,
+        forms=forms,
+    )
+
+
+def _norm(strategy: Strategy, workload: Workload, p: float) -> float:
+    """What a strategy makes of the norm, rounded upwards."""
+    return answer(strategy, workload, Neighbours.ADD_REMOVE).norm(p) * (1 + ROUNDING)
+
+
+def _panel(
+    workload: Workload, options: DesignOptions, rows: PersonRows, solve: Solve
+) -> Strategy | None:
+    """The product with the optimum for fixed epochs; None where no factor has the years."""
+    if not isinstance(rows.one_per, tuple) or len(rows.one_per) != 3 or rows.without:
+        return None
+    if options.replace or options.method != "scaling":
+        return None
+    before, years, _ = rows.one_per
+    factors, place, sizes = workload.factors, 0, 1
+    while place < len(factors) and sizes < before:
+        sizes *= factors[place].shape[1]
+        place += 1
+    found = place < len(factors) and (sizes, factors[place].shape[1]) == (before, years)
+    if not found or rows.times < years:
+        return None
+    epochs = replace(options, participation=Participation(years, 1, fixed=True))
+    strategies = [
+        with_participation(solve(factor, 2.0, asked).strategy, None)
+        for number, factor in enumerate(factors)
+        for asked in [epochs if number == place else options]
+    ]
+    strategies[place] = Strategy("years", strategies[place].matrix)
+    return with_participation(product_strategy(strategies), rows)
 
 
 def solve_participation(workload: Workload, p: float, options: DesignOptions, once: Once) -> Design:
@@ -151,11 +228,7 @@ def _fixed(
 
 
 def _best(
-    workload: Workload,
-    participation: Participation,
-    single: Design,
-    watch: StepWatch,
-    once: Once,
+    workload: Workload, participation: Participation, single: Design, watch: StepWatch, once: Once
 ) -> Design:
     """The best of some strategies, with the best of some lower bounds."""
     options = watch.options

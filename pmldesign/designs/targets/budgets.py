@@ -4,7 +4,7 @@ Noise of scale s on a strategy R for B = diag(1/c) A, L R = B, has the largest w
 deviation s v, v = (2)^(1/2) for Laplace noise times the largest row norm of L. It meets the targets
 if s <= 1/v, and is private if s is at least the calibrated scale: the least budget is where these
 meet. With a sensitivity D, t = D v is what the currencies follow from (`privacy.curves`).
-Targets for half-widths have the largest half-width in place of v (`widths`).
+Targets for half-widths have the largest half-width in place of v (`accuracy`).
 
 No strategy has t below gamma_(inf)(B) for Gaussian noise; for half-widths times what they are at
 least over standard deviations. At a certified lower bound on gamma the budget of t is thus a lower
@@ -17,29 +17,36 @@ over t, a (1 - x)/(a + (a - 1) x) with x = e^-(2a-1)t, which is 0 at t = 0 and c
 measurement bounds epsilon, rho and Renyi epsilons. Gaussian DP of mu has a divergence of order 1 of
 mu^2/2 at most: mu >= (2 rho(T))^(1/2). Many small ratios hide more at a delta than a single one;
 there, and under PML, a budget is excluded by the bounds on the error (`bounds`).
+
+Laplace noise on the grid of whole measurements (`mechanisms.discrete`) has the deviations of one
+budget at a smaller one. Half-widths there are whole, and no law of them is inverted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from pmldesign.bounds.bound import BoundProblem
 from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
-from pmldesign.designs.targets.widths import largest_size, least_share
+from pmldesign.designs.targets.accuracy import largest_size, least_share
 from pmldesign.errors import InfeasibleError, PmldesignError, VacuousGuaranteeError
 from pmldesign.factorization import Factorization
+from pmldesign.mechanisms import calibrated, on_own_grid, own_grid_gain
 from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.guarantees import (
     PML,
+    ApproxDP,
     ApproxPML,
     CurrencyGuarantee,
     EnvelopePML,
     GaussianDP,
     Guarantee,
     PMLGuarantee,
+    PureDP,
     RenyiDP,
 )
 from pmldesign.privacy.loss import leakage_at
@@ -74,10 +81,7 @@ def budget_name(guarantee: Guarantee) -> str:
 
 
 def least_for(
-    factorization: Factorization,
-    guarantee: Guarantee,
-    noise: Noise,
-    level: float | None = None,
+    factorization: Factorization, guarantee: Guarantee, noise: Noise, level: float | None = None
 ) -> float:
     """The least budget at which this strategy for B has no standard deviation above 1.
 
@@ -250,3 +254,65 @@ def _impossible(guarantee: Guarantee) -> PmldesignError:
             "every mechanism satisfies, would do: nobody is protected; allow larger targets"
         )
     return InfeasibleError("no budget in the range of double precision meets these targets")
+
+
+class Answer(NamedTuple):
+    """What a strategy needs with one noise, perhaps on the grid of whole measurements."""
+
+    budget: float
+    noise: Noise
+    strategy: Strategy
+    own_grid: bool = False
+
+
+def needs(
+    strategy: Strategy,
+    factorization: Factorization,
+    guarantee: Guarantee,
+    kinds: Iterable[Noise],
+    level: float | None,
+    own_grid: bool | None,
+) -> Iterator[Answer]:
+    """What a strategy needs with every noise.
+
+    Args:
+        strategy: as it is measured.
+        factorization: of it on the queries over their targets.
+        guarantee: of which the budget is looked for.
+        kinds: of noise.
+        level: of intervals; None for standard deviations.
+        own_grid: as for `on_own_grid`.
+    """
+    for kind in kinds:
+        enough = least_for(factorization, guarantee, kind, level)
+        yield Answer(enough, kind, strategy)
+        if kind is Noise.LAPLACE and level is None:
+            less = _least_on_grid(factorization, guarantee, enough, own_grid)
+            if less is not None:
+                yield Answer(less, kind, strategy, own_grid=True)
+
+
+def _least_on_grid(
+    factorization: Factorization, guarantee: Guarantee, budget: float, asked: bool | None
+) -> float | None:
+    """The epsilon at which Laplace noise on whole measurements has the deviations of a budget.
+
+    Args:
+        factorization: of B.
+        guarantee: of which the budget is looked for.
+        budget: of Laplace noise, at which no standard deviation is above 1.
+        asked: as for `on_own_grid`.
+
+    Returns:
+        Ten digits, rounded up; None where the grid is not to be, or is none.
+    """
+    if asked is False or not isinstance(guarantee, PureDP | ApproxDP):
+        return None
+    noisy = calibrated(factorization, with_budget(guarantee, budget), Noise.LAPLACE)
+    gain = own_grid_gain(noisy)
+    if gain is None or gain[1] >= budget:
+        return None
+    less = float(rounded_up(gain[1] * (1 + SAFETY), BUDGET_DIGITS))
+    there = calibrated(factorization, with_budget(guarantee, less), Noise.LAPLACE)
+    there = on_own_grid(there, math.inf, asked)
+    return less if there.own_grid and there.max_std <= 1 else None

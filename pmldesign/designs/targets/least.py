@@ -21,26 +21,20 @@ from pmldesign.designs.dispatch import solve
 from pmldesign.designs.options import LEAST_GAIN, LEAST_TIME, SEARCH_SECONDS, DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.rivals import require_quick, row_seconds
-from pmldesign.designs.targets.accuracy import Targets, as_targets
-from pmldesign.designs.targets.answers import Answer, needs
+from pmldesign.designs.targets.accuracy import Targets, as_targets, largest_size
 from pmldesign.designs.targets.budgets import (
     LEAST_BUDGET,
+    Answer,
     budget_name,
     least_for,
+    needs,
     none_at_all_below,
     none_below,
     with_budget,
 )
-from pmldesign.designs.targets.widths import largest_size
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.factorization import Factorization, answer, with_known
-from pmldesign.mechanisms import (
-    Mechanism,
-    NoiseChoice,
-    admissible,
-    mechanism,
-    require_feasible,
-)
+from pmldesign.mechanisms import Mechanism, NoiseChoice, admissible, mechanism, require_feasible
 from pmldesign.mechanisms.exact_error import OWN_GRID
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.noise import Noise

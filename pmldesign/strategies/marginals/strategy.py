@@ -58,7 +58,7 @@ from pmldesign.strategies.marginals.residuals import (
 from pmldesign.strategies.structured import CountsStrategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, Public
-from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
+from pmldesign.workloads.tables.base import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import counts_asked
 from pmldesign_solvers.operators.norms import power_mean

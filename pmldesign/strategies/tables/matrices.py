@@ -31,7 +31,7 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.structured import CountsStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
-from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes
+from pmldesign.workloads.tables.base import attribute_sets, attribute_sizes
 from pmldesign.workloads.tables.joined import JoinedTable, joined_over
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.joint.spaces import Inverse, Spaces, frame_of

@@ -46,7 +46,7 @@ from pmldesign.strategies.structured import CountsStrategy, without_mean
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
-from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
+from pmldesign.workloads.tables.base import attribute_sets, attribute_sizes, positive_weights
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces

@@ -23,7 +23,7 @@ from pmldesign.verify.forms.form import Claims, Form
 from pmldesign.verify.forms.known_tables import left_open
 from pmldesign.verify.forms.known_tables import lower_bound as beside_tables
 from pmldesign.verify.forms.products import lower_of_factors
-from pmldesign.verify.forms.structured import Computed, check_computed, own_unit
+from pmldesign.verify.forms.structured import UNKNOWN, Computed, check_computed, own_unit
 from pmldesign.verify.forms.written import centred, pseudo_inverse
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, Header
@@ -237,7 +237,7 @@ def _without_rounding(distances: list[list[Any]]) -> list[list[Any]]:
 def _check_product(strategy: Dense, checks: Checks) -> Any:
     """L R = A, and what the difference adds to the upper bound."""
     if strategy.A is None:
-        checks.unchecked("L R = A", "the queries are not known; give --workload or --weights")
+        checks.unchecked("L R = A", UNKNOWN)
         return None
     A, L, R = strategy.A, strategy.L, strategy.R
     cost = 1.0

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pmldesign.verify import rounding
+from pmldesign.verify import balls, rounding
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
 
@@ -183,3 +183,50 @@ def kinds(arrays: Arrays) -> set[str]:
 def kind(name: str) -> str:
     """The name of an array, # for its number."""
     return re.sub("_[0-9]+$", "_#", name)
+
+
+def members_of(rows: Any) -> list[tuple[int, ...]]:
+    """Sets, in order, that are filled up with -1.
+
+    Raises:
+        ValueError: other rows.
+    """
+    sets = [tuple(row[row >= 0].tolist()) for row in rows]
+    for row, members in zip(rows.tolist(), sets, strict=True):
+        if row != [*sorted({*members}), *[-1] * row.count(-1)]:
+            raise ValueError(f"{row} is no set in order")
+    return sets
+
+
+def in_balls(_: Arrays) -> str:
+    """The arithmetic of checks that bound no rounding: they have none."""
+    return balls.NAME
+
+
+def along(name: str) -> Callable[[Arrays], int]:
+    """The number of columns of an array."""
+    return lambda arrays: int(arrays[name].shape[-1])
+
+
+def of_sizes(arrays: Arrays) -> int:
+    """The number of columns of products of all sizes."""
+    return int(math.prod(arrays["sizes"].tolist()))
+
+
+def of_factors(arrays: Arrays) -> int:
+    """Those of a product."""
+    return int(math.prod(R.shape[-1] for name, R in arrays.items() if name.startswith("factor_")))
+
+
+def of_blocks(arrays: Arrays) -> int:
+    """Those of blocks."""
+    others = (V.shape[-1] for name, V in arrays.items() if name.startswith("basis_"))
+    return int(arrays["block_0"].shape[-1] * math.prod(others))
+
+
+def of_epochs(arrays: Arrays) -> int:
+    """Those of fixed epochs."""
+    n, times, apart = arrays["epochs"].tolist()
+    if n > times * apart:
+        raise ValueError("k steps b apart are all n")
+    return int(n)

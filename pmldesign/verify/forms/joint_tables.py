@@ -29,14 +29,9 @@ from typing import Any
 import numpy as np
 import scipy
 
-from pmldesign.verify.forms.structured import (
-    Computed,
-    check_computed,
-    profile,
-    rounded,
-    spread_of,
-)
-from pmldesign.verify.forms.written import contrasts, kron, members_of
+from pmldesign.verify.forms.form import members_of
+from pmldesign.verify.forms.structured import Computed, check_computed, profile, rounded, spread_of
+from pmldesign.verify.forms.written import contrasts, kron
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
 
@@ -94,7 +89,8 @@ def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any:
         Q, _ = np.linalg.qr(np.column_stack([np.sqrt(part), np.eye(len(part))[:, 1:]]))
         Q[:, 0] = np.sqrt(part)
         turns[i] = np.sqrt(part)[:, None] * Q
-    replace, ends = header["neighbours"] == "replace", np.cumsum([0, *map(len, _all(queries))])
+    replace = header["neighbours"] == "replace"
+    ends = np.cumsum([0, *(len(table.matrix) for table in queries.joint)])
     asked = [
         (table.members, np.sqrt(u[a:b])[:, None] * table.matrix)
         for table, a, b in zip(queries.joint, ends[:-1], ends[1:], strict=True)
@@ -241,10 +237,6 @@ def _matrices(arrays: Arrays, count: int) -> list[Any]:
     if sum(name.startswith("rows_") for name in arrays) > count:
         raise ValueError("there are more matrices than tables")
     return matrices
-
-
-def _all(queries: Queries) -> list[Any]:
-    return [table.matrix for table in queries.joint]
 
 
 def _subsets(T: Any) -> Any:

@@ -33,8 +33,8 @@ import scipy
 from flint import arb
 
 from pmldesign.verify.balls import largest, root, total
+from pmldesign.verify.forms.form import Claims, members_of
 from pmldesign.verify.forms.structured import Computed, check_computed, profile
-from pmldesign.verify.forms.written import members_of
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
 
@@ -43,6 +43,12 @@ MOST_PAIRS = 10**6
 Public = list[frozenset[int]] | None
 MOST_ATTRIBUTES = 12
 """Of which all sets are tried under replace."""
+
+
+def tells_marginals(claims: Claims) -> bool:
+    """Whether structure tells all of residuals."""
+    known = claims.beside or claims.large or (claims.gaussian and not claims.pml)
+    return claims.queries.plain and known
 
 
 def check_marginals(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:

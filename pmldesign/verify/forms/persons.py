@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.verify.forms.form import Claims, Form
+from pmldesign.verify.forms.structured import NORMS
 from pmldesign.verify.forms.written import centred
 from pmldesign.verify.report import AGREEMENT, Header
 
@@ -35,7 +36,6 @@ MOST_MISSING = 2**24
 """Cells of a table of which some cannot be."""
 OF_NOISE = ("scale", "sensitivity", "error", "rmse", "max_std")
 """Claims that are proportional to the noise."""
-NORMS = {"gaussian": "l2", "laplace": "l1", "cube": "linf"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,14 +40,12 @@ from flint import arb
 from pmldesign.verify import balls, rounding
 from pmldesign.verify.balls import dual_norm, largest, power_norm, root, total
 from pmldesign.verify.forms.structured import Computed, check_computed
-from pmldesign.verify.forms.written import kron
+from pmldesign.verify.forms.written import INDEPENDENT, kron
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
 
 EXACT_ENTRIES = 2**16
 """Entries of a factor in ball arithmetic."""
-INDEPENDENT = 1e-10
-"""Part of the largest singular value below which rows count as dependent."""
 RANK_ONE = 1e-12
 """Dual weights are products up to this part of them."""
 MOST_PAIRS, MOST_CHOICES = 2**22, 2**23
@@ -82,11 +80,7 @@ def check_beside_table(header: Header, arrays: Arrays, queries: Queries, checks:
 
 
 def _check_factors(
-    header: Header,
-    arrays: Arrays,
-    factors: Sequence[Any],
-    checks: Checks,
-    place: int | None = None,
+    header: Header, arrays: Arrays, factors: Sequence[Any], checks: Checks, place: int | None = None
 ) -> None:
     """All claims of factors; `place` is the number of the open one."""
     count = sum(name.startswith("factor_") for name in arrays)

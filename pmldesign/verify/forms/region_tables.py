@@ -33,6 +33,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.verify.forms.form import members_of
 from pmldesign.verify.forms.structured import (
     SLACK,
     Computed,
@@ -43,7 +44,6 @@ from pmldesign.verify.forms.structured import (
 )
 from pmldesign.verify.forms.tables import ReadAttribute
 from pmldesign.verify.forms.trees import ReadTree, known_nodes, mass_of_pairs
-from pmldesign.verify.forms.written import members_of
 from pmldesign.verify.queries import Queries, RegionTables
 from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
 from pmldesign.verify.rounding import around, gamma

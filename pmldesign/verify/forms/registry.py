@@ -6,8 +6,6 @@ has. What a form is follows from the definitions in `docs/verify.md`, and from n
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 from pmldesign.verify import balls, rounding
@@ -23,11 +21,16 @@ from pmldesign.verify.forms.form import (
     Domain,
     Form,
     Method,
-    kinds,
+    along,
+    in_balls,
+    of_blocks,
+    of_epochs,
+    of_factors,
+    of_sizes,
 )
 from pmldesign.verify.forms.joint_tables import WEAKER_WEIGHTS, check_joint
 from pmldesign.verify.forms.joint_tables import lower_bound as joint_bound
-from pmldesign.verify.forms.marginals import check_marginals
+from pmldesign.verify.forms.marginals import check_marginals, tells_marginals
 from pmldesign.verify.forms.marginals import lower_bound as marginals_bound
 from pmldesign.verify.forms.products import check_beside_table, check_product
 from pmldesign.verify.forms.region_tables import WEAKER_PAIRS, check_region_tables, check_regions
@@ -36,7 +39,6 @@ from pmldesign.verify.forms.table_bounds import lower_bound as tables_bound
 from pmldesign.verify.forms.tables import WEAKER_BLOCKS, check_tables
 from pmldesign.verify.forms.trees import root_of
 from pmldesign.verify.forms.unions import check_blocks, check_identity, check_product_basis
-from pmldesign.verify.report import Arrays, Header
 from pmldesign.verify.streams.epochs import check_several
 from pmldesign.verify.streams.running_sums import (
     check_beside_total,
@@ -53,39 +55,6 @@ NODES = {"poles": POSITIVE, "weights_of_poles": POSITIVE}
 NUMBERS = Domain(0.0, axes=(2,))
 SUMS = {"rates": POSITIVE, "query_weights": POSITIVE, "step_weights": POSITIVE}
 MARGINS = {"counted": Domain(0, whole=True, axes=(1, 2)), "sizes": SIZES}
-
-
-def form_of(header: Header, arrays: Arrays) -> Form | None:
-    """The form of a file; None if it is none."""
-    if "form" in header:
-        return FORMS.get(header["form"])
-    names = kinds(arrays)
-    return next((form for form in FORMS.values() if form.arrays.keys() <= names), None)
-
-
-def _along(name: str) -> Callable[[Arrays], int]:
-    """The number of columns of an array."""
-    return lambda arrays: int(arrays[name].shape[-1])
-
-
-def _of_sizes(arrays: Arrays) -> int:
-    return int(math.prod(arrays["sizes"].tolist()))
-
-
-def _of_factors(arrays: Arrays) -> int:
-    return int(math.prod(R.shape[-1] for name, R in arrays.items() if name.startswith("factor_")))
-
-
-def _of_blocks(arrays: Arrays) -> int:
-    others = (V.shape[-1] for name, V in arrays.items() if name.startswith("basis_"))
-    return int(arrays["block_0"].shape[-1] * math.prod(others))
-
-
-def _of_epochs(arrays: Arrays) -> int:
-    n, times, apart = arrays["epochs"].tolist()
-    if n > times * apart:
-        raise ValueError("k steps b apart are all n")
-    return int(n)
 
 
 def _stream_bound(claims: Claims) -> Any:
@@ -134,19 +103,19 @@ FORMS: dict[str, Form] = {
     "matrix": Form(
         "a matrix and its reconstruction",
         {"strategy": MATRIX, "reconstruction": MATRIX},
-        _along("strategy"),
+        along("strategy"),
         beside=(MARGINS,),
     ),
     "matrix and inverse": Form(
         "a matrix and its inverse",
         {"strategy": MATRIX, "right_inverse": MATRIX},
-        _along("strategy"),
+        along("strategy"),
         beside=(MARGINS,),
     ),
     "epochs": Form(
         "fixed epochs",
         {**NODES, **SUMS, "epochs": SIZES, "epoch_weights": Domain(axes=(3,))},
-        _of_epochs,
+        of_epochs,
         written.epoch_rows,
         several=(SEVERAL,),
         lower=_stream_bound,
@@ -154,7 +123,7 @@ FORMS: dict[str, Form] = {
     "stream": Form(
         "a stream",
         {**NODES, **SUMS, "u": POSITIVE, "w": POSITIVE},
-        _along("w"),
+        along("w"),
         written.stream_rows,
         (
             Method(
@@ -170,13 +139,13 @@ FORMS: dict[str, Form] = {
     "recurrence": Form(
         "a recurrence",
         {**SUMS, "diagonal": POSITIVE, "gains": NUMBERS, "decays": NUMBERS},
-        _along("diagonal"),
+        along("diagonal"),
         written.recurrence_rows,
     ),
     "all ranges": Form(
         "all intervals",
         {**NODES, "w": POSITIVE},
-        _along("w"),
+        along("w"),
         written.stream_rows,
         (Method(lambda c: c.large and c.plain and c.gaussian, check_intervals),),
         lower=_stream_bound,
@@ -185,7 +154,7 @@ FORMS: dict[str, Form] = {
     "toeplitz": Form(
         "a Toeplitz matrix",
         {**SUMS, "coefficients": Domain(0.0)},
-        _along("coefficients"),
+        along("coefficients"),
         written.toeplitz_rows,
         (SEVERAL,),
         several=(SEVERAL,),
@@ -193,7 +162,7 @@ FORMS: dict[str, Form] = {
     "product": Form(
         "a product",
         {"factor_#": MATRIX},
-        _of_factors,
+        of_factors,
         written.product_rows,
         (
             Method(lambda c: c.beside, check_beside_table),
@@ -220,7 +189,7 @@ FORMS: dict[str, Form] = {
             "tables": SETS,
             "node_weights": Domain(0.0, axes=(2,)),
         },
-        lambda arrays: len(written.leaves(arrays)) * _of_sizes(arrays),
+        lambda arrays: len(written.leaves(arrays)) * of_sizes(arrays),
         written.region_table_rows,
         (Method(_tells_region_tables, check_region_tables),),
         lower=_regions_bound,
@@ -231,7 +200,7 @@ FORMS: dict[str, Form] = {
     "rows": Form(
         "an identity with rows",
         {"diagonal": POSITIVE, "rows": MATRIX},
-        _along("diagonal"),
+        along("diagonal"),
         written.identity_rows,
         (Method(lambda c: c.large and c.plain and c.queries.matrix is not None, check_identity),),
     ),
@@ -243,7 +212,7 @@ FORMS: dict[str, Form] = {
             "block_#": MATRIX,
             "basis_#": MATRIX,
         },
-        _of_blocks,
+        of_blocks,
         written.block_rows,
         (Method(lambda c: c.large and c.plain and c.tables, check_blocks),),
     ),
@@ -260,7 +229,7 @@ FORMS: dict[str, Form] = {
             "sets": SETS,
             "entries": VECTOR,
         },
-        _of_sizes,
+        of_sizes,
         written.sector_rows,
         (LARGE_TABLES,),
         lower=lambda claims: tables_bound(*claims[:3]),
@@ -269,34 +238,28 @@ FORMS: dict[str, Form] = {
     "weighted products": Form(
         "weighted products",
         {**TABLES, "designed": COUNTS, "design_#": MATRIX},
-        _of_sizes,
+        of_sizes,
         written.weighted_rows,
         (LARGE_TABLES,),
     ),
     "table matrices": Form(
         "a matrix for each table",
         {"sizes": SIZES, "tables": SETS, "rows_#": MATRIX, "centred": COUNTS},
-        _of_sizes,
+        of_sizes,
         written.matrix_rows,
         (Method(lambda c: c.large and bool(c.queries.joint), check_joint),),
         lower=lambda claims: joint_bound(*claims[:3]),
         weaker=WEAKER_WEIGHTS,
     ),
     "weighted tables": Form(
-        "weighted tables", TABLES, _of_sizes, written.weighted_rows, (LARGE_TABLES,)
+        "weighted tables", TABLES, of_sizes, written.weighted_rows, (LARGE_TABLES,)
     ),
     "residuals": Form(
         "residuals",
         {"sizes": SIZES, "residuals": SETS, "precisions": POSITIVE},
-        _of_sizes,
+        of_sizes,
         written.residual_rows,
-        (
-            Method(
-                lambda c: c.queries.plain and (c.beside or c.large or (c.gaussian and not c.pml)),
-                check_marginals,
-                lambda _: balls.NAME,
-            ),
-        ),
+        (Method(tells_marginals, check_marginals, in_balls),),
         lower=lambda claims: marginals_bound(*claims[:3]) if claims.queries.plain else None,
         beside=(MARGINS,),
     ),

@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from pmldesign.verify.forms.form import members_of
 from pmldesign.verify.forms.structured import (
     Computed,
     RowsOf,
@@ -46,7 +47,7 @@ from pmldesign.verify.forms.structured import (
     spread_of,
 )
 from pmldesign.verify.forms.table_bounds import lower_bound
-from pmldesign.verify.forms.written import members_of, sectors_of
+from pmldesign.verify.forms.written import sectors_of
 from pmldesign.verify.queries import Queries, Table
 from pmldesign.verify.report import Arrays, Checks, Header
 

@@ -46,9 +46,10 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.verify.balls import Array
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
-from pmldesign.verify.rounding import Array, gamma
+from pmldesign.verify.rounding import gamma
 
 STEP = 0.42
 """An error of 2.5e-10."""

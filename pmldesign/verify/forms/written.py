@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import scipy
 
+from pmldesign.verify.forms.form import members_of
 from pmldesign.verify.report import Arrays
 from pmldesign.verify.streams.resolvents import gram_of_epochs, gram_of_stream
 
@@ -48,19 +49,6 @@ def contrasts(size: int) -> Any:
     k = np.arange(1.0, size)[:, None]
     rows = np.tri(size - 1, size) - np.eye(size - 1, size, k=1) * k
     return rows / np.sqrt(k * (k + 1))
-
-
-def members_of(rows: Any) -> list[tuple[int, ...]]:
-    """Sets, in order, that are filled up with -1.
-
-    Raises:
-        ValueError: other rows.
-    """
-    sets = [tuple(row[row >= 0].tolist()) for row in rows]
-    for row, members in zip(rows.tolist(), sets, strict=True):
-        if row != [*sorted({*members}), *[-1] * row.count(-1)]:
-            raise ValueError(f"{row} is no set in order")
-    return sets
 
 
 def kron(parts: Any) -> Any:
@@ -168,7 +156,7 @@ def sector_rows(arrays: Arrays) -> Iterator[Any]:
     for plain, spectators, sets, E in sectors_of(arrays):
         stacked = []
         for S in sets:
-            factors = {i: math.sqrt(n / (n - 1)) * contrasts(n) for i, n in _sized(sizes, plain)}
+            factors = {i: math.sqrt(sizes[i] / (sizes[i] - 1)) * contrasts(sizes[i]) for i in plain}
             factors |= {i: coordinates[i][features[i] :] for i in spectators}
             factors |= {i: coordinates[i][: features[i]] for i in S}
             rows = over_sizes(sizes, factors)
@@ -212,10 +200,6 @@ def sectors_of(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], tuple[int, ...
         start += rows**2
     if start != entries.size or next(sets, None) is not None:
         raise ValueError("there are more sets or entries than sectors have")
-
-
-def _sized(sizes: Any, members: Any) -> list[tuple[int, int]]:
-    return [(i, sizes[i]) for i in members]
 
 
 def stream_rows(arrays: Arrays) -> Iterator[Any]:

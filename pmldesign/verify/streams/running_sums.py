@@ -257,10 +257,10 @@ def check_sums(arrays: Arrays, queries: Queries, checks: Checks) -> None:
     n = int(arrays["epochs"][0]) if along is None else len(along)
     names = ("rates", "query_weights", "step_weights")
     parts = [np.broadcast_to(arrays[name], n - (name == "rates")) for name in names]
-    if queries.sums is not None:
+    if (sums := queries.sums()) is not None:
         same = all(
             asked.shape == part.shape and np.allclose(asked, part, rtol=1e-12, atol=0)
-            for asked, part in zip(queries.sums, parts, strict=True)
+            for asked, part in zip(sums, parts, strict=True)
         )
     elif queries.matrix is not None and n <= COMPARED:
         same = _is_running_sum(queries.matrix, *parts)

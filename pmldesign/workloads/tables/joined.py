@@ -25,13 +25,15 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.ranges import RangeWorkload
-from pmldesign.workloads.tables.attributes import (
+from pmldesign.workloads.tables.base import (
     MAX_SETS,
+    AttributeTables,
     attribute_set,
     attribute_sizes,
+    counts_of,
     positive_weights,
+    total_of,
 )
-from pmldesign.workloads.tables.base import AttributeTables, counts_of, total_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.same import domain_of, tables_in
 from pmldesign.workloads.union import spread_out, stacked

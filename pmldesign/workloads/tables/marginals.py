@@ -25,8 +25,13 @@ from numpy.typing import ArrayLike, NDArray
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.ranges import RangeWorkload
-from pmldesign.workloads.tables.attributes import attribute_sets, attribute_sizes, positive_weights
-from pmldesign.workloads.tables.base import AttributeTables, counts_of
+from pmldesign.workloads.tables.base import (
+    AttributeTables,
+    attribute_sets,
+    attribute_sizes,
+    counts_of,
+    positive_weights,
+)
 from pmldesign_solvers.operators.operator import EPS, Array
 
 

@@ -24,13 +24,16 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.ranges import RangeWorkload
-from pmldesign.workloads.tables.attributes import (
+from pmldesign.workloads.tables.base import (
+    AttributeTables,
+    ask,
+    asks_counts,
     attribute_set,
     attribute_sizes,
+    counts_of,
     positive_weights,
     require_different,
 )
-from pmldesign.workloads.tables.base import AttributeTables, ask, asks_counts, counts_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import EPS, Array
@@ -69,7 +72,7 @@ class TablesWorkload(AttributeTables):
         name: str = "tables",
     ) -> None:
         self.name = name
-        entries = [_several(entry) for entry in attributes]
+        entries = [entry if isinstance(entry, Sequence) else (entry,) for entry in attributes]
         self.sizes = attribute_sizes([_size_of(ways[0]) for ways in entries])
         pairs = enumerate(zip(self.sizes, entries, strict=True))
         self.ways = tuple(_ways(i, size, entry) for i, (size, entry) in pairs)
@@ -222,10 +225,6 @@ class TablesWorkload(AttributeTables):
     def _products(self) -> Iterator[Workload]:
         for part in self.products():
             yield part[0] if len(part) == 1 else KroneckerWorkload(part)
-
-
-def _several(entry: Workload | int | Sequence[Workload | int]) -> Sequence[Workload | int]:
-    return entry if isinstance(entry, Sequence) else (entry,)
 
 
 def _size_of(queries: Workload | int) -> int:

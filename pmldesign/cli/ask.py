@@ -7,11 +7,9 @@ from pathlib import Path
 
 import click
 
-from pmldesign.cli.options.fields import argument, as_command, group, option
-from pmldesign.cli.options.questions import QuestionOptions
-from pmldesign.cli.options.results import AnswerOptions, Outputs
-from pmldesign.cli.terminal.completion import WorkloadName
-from pmldesign.cli.terminal.show import note
+from pmldesign.cli.documents.document import note
+from pmldesign.cli.options.fields import AnswerOptions, Outputs, argument, as_command, group, option
+from pmldesign.cli.options.questions import QuestionOptions, WorkloadName
 from pmldesign.errors import InvalidInputError
 
 

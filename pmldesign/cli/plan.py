@@ -7,8 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from pmldesign.cli.documents.document import Document, Section
-from pmldesign.cli.options.fields import argument, as_command, group, option
-from pmldesign.cli.options.results import Outputs
+from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
 from pmldesign.privacy.outward import at_least, shortest
 
 

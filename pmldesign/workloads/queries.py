@@ -40,8 +40,7 @@ from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.ranges import RangeWorkload, cells_text
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload, RunningWorkload
-from pmldesign.workloads.tables.attributes import MAX_SETS
-from pmldesign.workloads.tables.base import counts_of, total_of
+from pmldesign.workloads.tables.base import MAX_SETS, counts_of, total_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload
 from pmldesign_solvers.operators.operator import Indices

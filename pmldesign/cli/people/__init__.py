@@ -1,1 +1,0 @@
-"""Commands around a release from people: plans, schemas, and what comes afterwards."""

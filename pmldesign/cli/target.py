@@ -1,0 +1,222 @@
+"""pmldesign target WORKLOAD --max-std 5 [--delta 1e-6]: the least budget for accuracies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pmldesign.cli.documents.document import note, progress
+from pmldesign.cli.documents.targets import Needed, usual_budgets
+from pmldesign.cli.options.fields import (
+    Outputs,
+    argument,
+    as_command,
+    drawing,
+    given,
+    group,
+    option,
+    strategy_output,
+)
+from pmldesign.cli.options.promises import PromiseOptions, at_alpha, own_grid, require_alpha_fits
+from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, WorkloadName, search_time
+from pmldesign.cli.process import interrupted
+from pmldesign.designs.targets.accuracy import Targets, as_targets, named_targets
+from pmldesign.designs.targets.least import BUDGET_GAP, least_budget
+from pmldesign.errors import InvalidInputError, NotConvergedError
+from pmldesign.files import read_prior, write_strategy
+from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.noise import Noise
+from pmldesign.workloads import Workload
+
+LEAST: dict[str, Any] = {
+    **dict.fromkeys(("epsilon", "rho", "mu", "renyi")),
+    "delta": {"help": "Slack or failure probability, with epsilon."},
+    "alpha": {"help": "PML: every cell has at least this probability."},
+    "noise": {"help": "auto takes the noise that needs less."},
+}
+"""The options of a guarantee whose budget is looked for."""
+GAP = {
+    "help": "Gaussian noise: stop when enough / at_least - 1 is at most this.",
+    "default": BUDGET_GAP,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyOptions:
+    """A standard deviation or a half-width, for all queries or for each."""
+
+    max_std: float | None = option("Largest standard deviation.", metavar="C")
+    half_width: float | None = option("Or half-width of intervals at --level.", metavar="H")
+    level: float = option(
+        "Of these intervals; where it is given, --targets are half-widths.", default=0.95
+    )
+    targets: Path | None = option("Or one number for each query: one number a line, .csv or .npy.")
+    table_std: tuple[str, ...] = option(
+        "Or for parts of WORKLOAD by name or number from 1, or queries by their labels; "
+        "--max-std for the others.",
+        multiple=True,
+        type=str,
+        metavar="NAME=C,...",
+    )
+    table_half_width: tuple[str, ...] = option(
+        "Or half-widths, likewise; --half-width for the others.",
+        multiple=True,
+        type=str,
+        metavar="NAME=H,...",
+    )
+
+    def of(self, queries: Workload, text: str) -> Targets:
+        """What the options ask for.
+
+        Args:
+            queries: the workload.
+            text: how it was written, whose parts have names.
+
+        Raises:
+            FileError: the file of targets cannot be read.
+            InvalidInputError: none, or several that do not go together.
+        """
+        stds = self.max_std is not None or self.table_std
+        halves = self.half_width is not None or self.table_half_width
+        if stds and halves:
+            raise InvalidInputError(
+                "--max-std and --table-std are standard deviations, --half-width and "
+                "--table-half-width half-widths; give one kind, not both"
+            )
+        if stds and given("level"):
+            raise InvalidInputError("--level is of half-widths; take --half-width, not --max-std")
+        number = self.half_width if halves else self.max_std
+        tables = self.table_half_width or self.table_std
+        level = self.level if halves or given("level") else None
+        if self.targets is not None:
+            if stds or halves:
+                raise InvalidInputError(
+                    "--targets has a number for each query; leave the others out"
+                )
+            return as_targets(
+                Targets(read_prior(self.targets, name="targets"), level=level), queries
+            )
+        if tables:
+            named = named_targets(queries, _named(",".join(tables), text), number)
+            return as_targets(replace(named, level=level), queries)
+        if number is None:
+            raise InvalidInputError(
+                "say how accurate the answers are to be: --max-std 5, --half-width 10, --targets"
+                " FILE, --table-std or --table-half-width"
+            )
+        return as_targets(Targets(number, level=level), queries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of the command."""
+
+    workload: str = argument(WorkloadName())
+    accuracy: AccuracyOptions = group()
+    currency: str = option(
+        "What is to be least: of DP or PML, zCDP, Gaussian DP.",
+        default="epsilon",
+        type=click.Choice(["epsilon", "rho", "mu"]),
+    )
+    promise: PromiseOptions = group(**LEAST)
+    limits: LimitOptions = group(rel_gap=GAP, time_limit={"help": "For everything."})
+    search_time: float | None = search_time("For the search of a strategy for Laplace noise.")
+    output: Path | None = strategy_output()
+    outputs: Outputs = group(plot=drawing("delta against epsilon"))
+    question: QuestionOptions = group()
+    at_alpha: float | None = at_alpha()
+    own_grid: bool | None = own_grid("where it gains 5 % or more")
+
+
+@as_command("target", Asked)
+def command(asked: Asked) -> None:
+    """Find the least budget at which every query of WORKLOAD is accurate enough.
+
+    WORKLOAD is as for `pmldesign optimize`. The accuracy is a standard deviation or a half-width
+    for all queries, or one for each query or part. Without --delta, --currency rho or mu the noise
+    is Laplace noise.
+    """
+    noise, gap = asked.promise.noise, asked.limits.rel_gap
+    public = asked.question.public(asked.promise.neighbours)
+    guarantee = _promise(asked.promise, asked.currency)
+    asked.question.require_cells([guarantee])
+    queries = asked.question.queries(asked.workload, note)
+    participation = asked.question.takes_part
+    require_alpha_fits(asked.at_alpha, queries.shape[1], participation=participation)
+    accuracy = asked.accuracy.of(queries, asked.workload)
+    start, limit = time.perf_counter(), asked.limits.time_limit
+    deadline = None if limit is None else start + limit
+    with progress() as callback:
+        budget = least_budget(
+            queries,
+            accuracy,
+            guarantee,
+            noise=noise,
+            search_time=asked.search_time,
+            budget_gap=gap,
+            time_limit=limit,
+            known=public,
+            participation=participation,
+            own_grid=asked.question.on_grid(asked.own_grid),
+            callback=callback,
+        )
+        if asked.output is not None:
+            write_strategy(asked.output, budget.mechanism)
+        needed = Needed(budget, asked.output, asked.at_alpha)
+        asked.outputs.begin(needed.section)
+        rows = usual_budgets(budget, noise, callback, deadline)
+    asked.outputs.deliver(needed.document(rows), begun=True)
+    if interrupted():
+        raise NotConvergedError("interrupted: what is shown holds, but more time may improve it")
+    if budget.mechanism.noise is Noise.GAUSSIAN and not guarantee.pml and budget.gap > gap:
+        raise NotConvergedError(
+            f"the bounds on {budget.name} are a relative {budget.gap:.1e} apart:"
+            f" {budget.design.status.value}; both hold"
+        )
+
+
+def _promise(options: PromiseOptions, currency: str) -> Guarantee:
+    """The guarantee whose budget is looked for; the one that it has here does not count."""
+    if currency != "epsilon" and options.delta is not None:
+        raise InvalidInputError(f"--delta is for --currency epsilon, not {currency}; leave it out")
+    budget: dict[str, Any] = {currency: 1e-6}
+    guarantee = replace(options, **budget).build()
+    assert guarantee is not None
+    return guarantee
+
+
+def _named(text: str, workload: str) -> Mapping[str, float]:
+    """Numbers by name: "A=20,B=5"; a name may have commas and signs of equality itself."""
+    named: dict[str, float] = {}
+    rest = ""
+    for part in text.split(","):
+        piece = f"{rest},{part}" if rest else part
+        name, equals, number = piece.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            rest = piece
+            continue
+        if rest == "" and equals and name.strip() and _begins_part(piece, text, workload):
+            rest = piece
+            continue
+        named[name.strip()] = value
+        rest = ""
+    if rest or "" in named or not named:
+        raise InvalidInputError(
+            f"targets of parts are written as NAME=20,NAME=5, got {text[:60]!r}; a part may be"
+            " called by its number from 1"
+        )
+    return named
+
+
+def _begins_part(piece: str, text: str, workload: str) -> bool:
+    """Whether what looks like NAME=C is the beginning of a longer name of a part."""
+    parts = [part.strip() for part in workload.split("+")]
+    longer = [part for part in parts if part.startswith(piece.strip()) and f"{part}=" in text]
+    return bool(longer) and piece.rpartition("=")[0].strip() not in parts

@@ -1,1 +1,0 @@
-"""The terminal: signals and streams, numbers and tables, completion of words."""

@@ -1,0 +1,299 @@
+r"""Designs for tables that cross attributes, over domains of any size.
+
+Under add-remove the solver's strategy and bounds (`pmldesign_solvers.tables`). Under replace the
+strategy without couplings, whose distances are known, without the total, which is public
+(`strategies.tables`), or for p > 2 that for add-remove where it is better; and the lower bound that
+follows from the dual weights for add-remove.
+
+Tables that may overlap are each measured by a matrix of their own, with the solver's lower bound
+(`pmldesign_solvers.joint`); what the strategy is worth is recomputed from it, for the neighbours
+that are asked for.
+
+Tables over single attributes are exact under replace, each by itself. Two records differ in
+every attribute as they like, and the total is public. Strategies R_i of the attributes, of l2
+sensitivity 1, together with weights s_i of sum 1 have the squared sensitivity sum_i s_i = 1, and
+table i has the error g_i / s_i^(1/2) for the norm g_i = c_i gamma_(p)(A_i). Best
+is s_i in proportion to g_i^a, a = 2p/(p + 2):
+
+    gamma_(p) = (sum_i g_i^a)^(1/a).
+
+No strategy does better: pairs of cells that differ in all attributes, in each one by its own
+weights of pairs and in either direction alike, have a Laplacian whose blocks between two attributes
+vanish, so that the nuclear norm of the tables is the sum of theirs; with weights of tables in
+proportion to g_i^(2a - 2) that is the same number.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import accumulate
+
+import numpy as np
+
+from pmldesign.designs.one_matrix import (
+    SUM_ROUNDING,
+    as_design,
+    as_invalid_input,
+    evaluated,
+    solve_matrix,
+)
+from pmldesign.designs.options import ONE_STEP, DesignOptions
+from pmldesign.designs.results import Design
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import Strategy
+from pmldesign.strategies.tables.matrices import TableMatricesStrategy
+from pmldesign.strategies.tables.strategy import TablesStrategy
+from pmldesign.workloads import Workload
+from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads.tables.base import asks_counts, counts_of
+from pmldesign.workloads.tables.joined import joined_over
+from pmldesign.workloads.tables.same import as_tables_over, way_of
+from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.joint import solve as joint
+from pmldesign_solvers.joint.spaces import MOST_CELLS
+from pmldesign_solvers.norm.solution import Outcome, Status
+from pmldesign_solvers.operators.norms import dual_norm, power_mean
+from pmldesign_solvers.operators.operator import EPS, TINY, Array
+from pmldesign_solvers.tables import solve as tables
+from pmldesign_solvers.tables.couplings import Coupled
+from pmldesign_solvers.tables.lower import replace as pairs
+from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.query_weights import Question
+from pmldesign_solvers.tables.sectors import Sector
+
+MOST_VALUES = 2048
+"""Of an attribute: it is solved as one matrix."""
+FAINT = 1e-9
+"""Part of the largest eigenvalue below which values of an attribute are not told apart."""
+
+
+def is_separate(asked: Question) -> bool:
+    """Whether each attribute is asked about by itself, once."""
+    sizes = [asked.sizes[asked.attribute[k]] for table in asked.tables for k in table]
+    single = all(len(table) <= 1 for table in asked.tables) and asked.uniform
+    return single and max(sizes, default=0) <= MOST_VALUES and max(sizes, default=1) > 1
+
+
+def separate_strategy(
+    asked: Question, p: float, options: DesignOptions
+) -> tuple[TablesStrategy, Outcome] | None:
+    """The best strategy under replace; None where some queries do not tell all values apart.
+
+    The dual weights are those of the queries of all tables, and of the pairs of values (n x n, row
+    by row) of the attributes in the order of the tables. The certificate is that of the norms.
+    """
+    numbers = [
+        (t, table[0])
+        for t, table in enumerate(asked.tables)
+        if table and asked.sizes[asked.attribute[table[0]]] > 1
+    ]
+    limit = None if options.time_limit is None else options.time_limit / len(numbers)
+    share = replace(options, rel_gap=options.rel_gap / 2, time_limit=limit)
+    designs: list[Design] = []
+    for _, k in numbers:
+        designs.append(solve_matrix(_queries(asked, k), p, share))
+        if designs[-1].status is Status.INTERRUPTED:
+            share = replace(share, time_limit=ONE_STEP)
+    grams = [_centred(design.strategy) for design in designs]
+    if any(gram is None for gram in grams):
+        return None
+    a = 2.0 if math.isinf(p) else 2 * p / (p + 2)
+    scales = asked.scales[[t for t, _ in numbers]]
+    lower = scales * [design.certificate.lower for design in designs]
+    upper = scales * [design.certificate.upper for design in designs]
+    shares = (upper / upper.max()) ** a
+    shares /= shares.sum()
+    coordinates, sectors = {}, []
+    for (_, k), gram, part in zip(numbers, grams, shares.tolist(), strict=True):
+        i, n = asked.attribute[k], asked.sizes[asked.attribute[k]]
+        if asked.factors[k] is None:  # all contrasts alike, by symmetry
+            sectors.append(Sector((i,), (), ((),), np.array([[part * (n - 1) / (2 * n)]])))
+        else:
+            assert gram is not None
+            coordinates[i], square = _measured(gram)
+            sectors.append(Sector((), (i,), ((),), np.array([[part * square]])))
+    strategy = TablesStrategy(
+        "design", asked.sizes, coordinates, dict.fromkeys(coordinates, 0), sectors
+    )
+    tables = np.maximum(lower / lower.max(), TINY) ** (2 * a - 2)
+    tables /= dual_norm(tables, p)
+    of_table = {
+        t: u * design.dual_u for (t, _), u, design in zip(numbers, tables, designs, strict=True)
+    }
+    outcome = Outcome(
+        dual_u=np.concatenate([of_table.get(t, np.zeros(1)) for t in range(len(asked.tables))]),
+        dual_w=np.concatenate([design.dual_w.ravel() for design in designs]),
+        certificate=Certificate(
+            power_mean(lower, a) * (1 - (len(numbers) + 8) * EPS), power_mean(upper, a)
+        ),
+        status=next((d.status for d in designs if d.status is not Status.OPTIMAL), Status.OPTIMAL),
+        steps=sum(design.steps for design in designs),
+        eigendecompositions=sum(design.eigendecompositions for design in designs),
+        seconds=sum(design.seconds for design in designs),
+    )
+    return strategy, outcome
+
+
+def _queries(asked: Question, k: int) -> Workload:
+    """Those of a factor."""
+    factor = asked.factors[k]
+    if factor is None:
+        return counts_of(asked.sizes[asked.attribute[k]])
+    assert isinstance(factor, Workload)
+    return factor
+
+
+def _centred(strategy: Strategy) -> tuple[Array, Array] | None:
+    """Eigenvalues, all but that of the constant vector, and vectors of P R^T R P."""
+    centred = strategy.matrix - strategy.matrix.mean(axis=1, keepdims=True)
+    _, singular, rows = np.linalg.svd(centred, full_matrices=False)
+    kept = singular[: strategy.cells - 1]
+    if len(kept) < strategy.cells - 1 or kept[-1] ** 2 <= FAINT * kept[0] ** 2:
+        return None
+    return kept, rows[: len(kept)]
+
+
+def _measured(parts: tuple[Array, Array]) -> tuple[Measured, float]:
+    """Y whose longest column is 1, and what Y^T Y is to be multiplied by."""
+    singular, vectors = parts
+    rows = singular[:, None] * vectors
+    square = float((rows**2).sum(axis=0).max())
+    n, root = rows.shape[1], math.sqrt(square)
+    inverse = np.column_stack([np.full(n, 1 / n), vectors.T * (root / singular)])
+    return Measured(rows / root, inverse), square
+
+
+def question(workload: Workload) -> Question | None:
+    """What a solver is asked; None for a union of no products over the same attributes."""
+    sizes = workload.domain
+    tables = as_tables_over(workload, sizes) if len(sizes) > 1 or workload.as_tables() else None
+    if tables is None:
+        return None
+    ways: dict[int, list[Workload]] = {i: [] for i in range(len(sizes))}
+    asked = [{i: way_of(ways[i], factor) for i, factor in of.items()} for _, of in tables]
+    first = dict(zip(ways, accumulate(map(len, ways.values()), initial=0), strict=False))
+    plain = {i for i, queries in ways.items() if all(map(asks_counts, queries))}
+    return Question(
+        sizes,
+        tuple(i for i, queries in ways.items() for _ in queries),
+        tuple(None if i in plain else entry for i, queries in ways.items() for entry in queries),
+        tuple(tuple(first[i] + way for i, way in sorted(table.items())) for table in asked),
+        np.array([scale for scale, _ in tables]),
+    )
+
+
+def solve_tables(workload: Workload, asked: Question, p: float, options: DesignOptions) -> Design:
+    """The best strategy for some tables, and its bounds."""
+    if not options.replace:
+        with as_invalid_input(workload):
+            solution = tables.solve(asked, p, options=options.stopping)
+        return as_design(workload, p, options, _strategy(asked, solution.strategy), solution)
+    best = _public(workload, asked, p, options)
+    left = None if options.time_limit is None else options.time_limit - best.seconds
+    if p == 2 or best.certificate.gap <= options.rel_gap or (left is not None and left <= 0):
+        return best
+    plain = replace(options, neighbours=Neighbours.ADD_REMOVE, time_limit=left)
+    single = solve_tables(workload, asked, p, plain)
+    measured = single.strategy.beside(RECORDS)
+    other = _under_replace(workload, single, measured, best.certificate.lower, p, options)
+    if other.certificate.upper >= best.certificate.upper:
+        return best
+    return replace(best, strategy=other.strategy, certificate=other.certificate)
+
+
+def _public(workload: Workload, asked: Question, p: float, options: DesignOptions) -> Design:
+    """Without couplings, where the total is public."""
+    if is_separate(asked):
+        separate = separate_strategy(asked, p, options)
+        if separate is not None:
+            strategy, outcome = separate
+            best = as_design(workload, p, options, strategy, outcome)
+            return _under_replace(workload, best, strategy, best.certificate.lower, p, options)
+    with as_invalid_input(workload):
+        solution = tables.solve(asked, p, coupled=False, options=options.stopping)
+    strategy = _strategy(asked, solution.strategy)
+    solved = as_design(workload, p, options, strategy, solution)
+    lower = pairs.lower_bound(solution.problem, solution.cell_weights)
+    public = strategy if solution.public is None else _strategy(asked, solution.public)
+    return _under_replace(workload, solved, public.beside(RECORDS), lower, p, options)
+
+
+def _strategy(asked: Question, design: Coupled) -> TablesStrategy:
+    return TablesStrategy("design", asked.sizes, design.attributes, design.features, design.sectors)
+
+
+def _under_replace(
+    workload: Workload,
+    design: Design,
+    public: Strategy,
+    lower: float,
+    p: float,
+    options: DesignOptions,
+) -> Design:
+    """What a design is worth where the total is public.
+
+    Args:
+        workload: what is asked.
+        design: with its strategy and bounds for add-remove neighbours, or separate ones.
+        public: its strategy without the total.
+        lower: a certified lower bound.
+        p: in [2, inf].
+        options: what was asked for.
+    """
+    centred = workload.beside(RECORDS)
+    sensitivity = public.sensitivity_under(Neighbours.REPLACE, "l2")
+    power = public.norm_by_structure(centred, p / 2)
+    if power is None:
+        raise InvalidInputError(f"workload {workload.name!r} is no union of products")
+    rest = design.certificate.upper - design.certificate.lower if not power else 0.0
+    upper = math.sqrt(power) * sensitivity * (1 + SUM_ROUNDING) + rest
+    certificate = Certificate(lower, upper + SUM_ROUNDING * design.certificate.upper)
+    return evaluated(design, public.scaled(1 / sensitivity), certificate, options)
+
+
+def joint_question(workload: Workload) -> joint.JointQuestion | None:
+    """What the solver is asked; None for other workloads, or tables that are too large."""
+    listed = joined_over(workload, workload.domain)
+    if listed is None or not joint.affordable(workload.domain, [T for _, T, _ in listed]):
+        return None
+    check_entries(f"the queries of {workload.name}", (workload.shape[0], MOST_CELLS))
+    return joint.JointQuestion.of(
+        workload.domain, [(T, scale * queries.to_dense()) for scale, T, queries in listed]
+    )
+
+
+def solve_joined(workload: Workload, p: float, options: DesignOptions) -> Design:
+    """A matrix for each table, and its bounds.
+
+    Raises:
+        InvalidInputError: tables that are too large, or nothing but the total under replace.
+    """
+    question = joint_question(workload)
+    if question is None:
+        raise InvalidInputError(
+            f"{workload.name!r} has tables that overlap or come twice: they may have {MOST_CELLS}"
+            " cells each, and together as many as all pairs of 41 attributes of 10 values; ask for"
+            " fewer values or attributes together"
+        )
+    if options.replace and not any(question.tables):
+        raise InvalidInputError(
+            f"workload {workload.name!r}: it asks for nothing but the total, which is public under "
+            "replace; take add-remove neighbours to protect the total"
+        )
+    with as_invalid_input(workload):
+        solution = joint.solve(question, p, total=not options.replace, options=options.stopping)
+    strategy = TableMatricesStrategy("design", question.sizes, question.tables, solution.rows)
+    design = as_design(workload, p, options, strategy, solution)
+    public = RECORDS if options.replace else None
+    measured = strategy.beside(RECORDS) if public else strategy
+    length = measured.sensitivity_under(options.neighbours, "l2")
+    asked = workload.beside(RECORDS) if public else workload
+    spread = math.sqrt(measured.variance_norm(asked, p / 2))
+    certificate = Certificate(solution.certificate.lower, spread * length * (1 + SUM_ROUNDING))
+    return replace(
+        evaluated(design, measured.scaled(1 / length), certificate, options),
+        dual_factors=design.dual_factors,
+    )

@@ -1,1 +1,0 @@
-"""Designs for tables that cross attributes; those of single attributes are `separate`."""

@@ -1,1 +1,0 @@
-"""Workloads that have a name."""
