@@ -27,7 +27,7 @@ from pmldesign.workloads.display import count_text
 from pmldesign.workloads.sparse import SparseWorkload
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.normalised import MODERATE
-from pmldesign_solvers.operators.operator import EPS, Array, Merged
+from pmldesign_solvers.operators.operator import EPS, Array, Indices, Merged, Operator
 from pmldesign_solvers.operators.scaled_rows import ScaledRows
 
 if TYPE_CHECKING:
@@ -117,6 +117,14 @@ class WeightedWorkload(ScaledRows, Workload):
         weights[kept] = self.query_weights[merged.row_of >= 0]
         operator = WeightedWorkload(merged.operator, weights, name=self.name)
         return Merged(operator, merged.row_of, merged.column_of)
+
+    def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
+        """On vectors that sum to zero, without zero rows; which rows are left. Of the form of A."""
+        operator, rows = self.workload.relative(idle=idle)
+        weights = self.query_weights[rows]
+        if isinstance(operator, Workload):
+            return WeightedWorkload(operator, weights, name=self.name), rows
+        return DenseOperator(weights[:, None] * operator.to_dense()), rows
 
     def row_label(self, index: int) -> str:
         """How messages and tables call query `index` (from 0)."""

@@ -267,6 +267,22 @@ def test_weights_do_not_change_what_a_step_takes():
     assert weighted(ranges, np.arange(1.0, 466)).work == ranges.work == (30, 30)
 
 
+@pytest.mark.parametrize("idle", [False, True])
+@pytest.mark.parametrize("text", ["all-range:6", "prefix:3*all-range:2", "window:7,3"])
+def test_weights_keep_the_form_on_vectors_that_sum_to_zero(text, idle, monkeypatch):
+    """And the differences of columns, but for the signs of rows; constant rows are left out."""
+    plain = parse_workload(text)
+    scales = np.arange(1.0, plain.shape[0] + 1)
+    matrix = scales[:, None] * plain.to_dense()
+    if isinstance(plain, RangeWorkload):
+        monkeypatch.setattr(RangeWorkload, "to_dense", None)
+    operator, rows = weighted(plain, scales).relative(idle=idle)
+    monkeypatch.undo()
+    moves = matrix if idle else matrix[:, :-1] - matrix[:, -1:]
+    np.testing.assert_allclose(abs(operator.to_dense()), abs(moves[rows]), rtol=1e-15)
+    assert not np.delete(moves, rows, axis=0).any()
+
+
 @pytest.mark.parametrize("text", ["all-range:4*prefix:9", "haar:4*all-range:3*prefix:2"])
 @pytest.mark.parametrize("entries", [0, 2**14])
 def test_the_gram_matrix_of_a_product_asks_few_cells_once(text, entries, monkeypatch):
