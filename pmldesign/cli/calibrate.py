@@ -92,7 +92,8 @@ def _itself(measured: Strategy) -> Workload:
             f"strategy {measured.name!r} has {count_text(rows)} measurements of "
             f"{count_text(cells)} cells, too many to be a workload itself; give --workload"
         )
-    return DenseWorkload(measured.matrix, name=measured.name)
+    queries: Workload | None = getattr(measured, "workload", None)  # whose structure helps
+    return DenseWorkload(measured.matrix, name=measured.name) if queries is None else queries
 
 
 def _document(said: Said, name: str, p: float) -> Document:

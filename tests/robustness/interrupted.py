@@ -189,6 +189,7 @@ def interrupted(
         shown, errors = out.read(), err.read()
     ending = f"{after:.2f} s, exit code {code}" if sent else f"ended before, exit code {code}"
     if late:
+        left(before, shown, code)
         return [f"goes on: {errors}"], ending
     faults = (
         [] if code in (0, *(ERRORS[number] if sent else (3,))) else [f"exit code {code}: {errors}"]

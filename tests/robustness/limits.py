@@ -38,7 +38,7 @@ main()
 SHOWN = (0, 2, 3)
 """Exit codes of commands that have shown a result, or refused the question in one line."""
 LEAKAGE = 20
-"""Seconds for `leakage`, which takes no limit."""
+"""Seconds for `leakage` and `calibrate`, which take no limit."""
 
 
 @dataclass
@@ -170,10 +170,21 @@ GUARANTEES = (
 )
 
 
-COMMANDS = ("optimize", "optimize", "optimize", "compare", "target", "leakage")
+COMMANDS = (
+    "optimize",
+    "optimize",
+    "optimize",
+    "compare",
+    "target",
+    "bounds",
+    "leakage",
+    "calibrate",
+)
 
 
-def drawn(rng: np.random.Generator, folder: Path, kind: str | None) -> tuple[list[str], int]:
+def drawn(
+    rng: np.random.Generator, folder: Path, kind: str | None, command: str | None
+) -> tuple[list[str], int]:
     """A command and its limit."""
     kinds = [make for make in KINDS if kind in (None, make.__name__)]
     make = kinds[rng.integers(len(kinds))]
@@ -181,10 +192,15 @@ def drawn(rng: np.random.Generator, folder: Path, kind: str | None) -> tuple[lis
     limit = int(rng.choice(LIMITS))
     promise = GUARANTEES[rng.integers(len(GUARANTEES))]
     p = ["--p=" + str(rng.choice(["2", "2", "4", "inf"]))]
-    name = str(rng.choice(COMMANDS))
+    name = command or str(rng.choice(COMMANDS))
     if name == "leakage":
         noise = [[], ["--noise=gaussian", "--epsilon=1"]][rng.integers(2)]
         return [name, workload, "--scale=10", "--alpha=1e-7", *noise], LEAKAGE
+    if name == "calibrate":
+        return [name, workload, *(promise or ["--mu=0.5"]), *p], LEAKAGE
+    if name == "bounds":
+        promised = promise or ["--epsilon=1", "--delta=1e-6"]
+        return [name, workload, *p, *promised, f"--time-limit={limit}"], limit
     if name == "target":
         spent = [option for option in promise if not option.startswith(("--epsilon", "--rho"))]
         wanted = str(rng.choice(["--max-std=5", "--half-width=8"]))
@@ -204,12 +220,13 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", choices=[make.__name__ for make in KINDS])
+    parser.add_argument("--command", choices=COMMANDS)
     asked = parser.parse_args()
     wrong = 0
     for number in range(asked.first, asked.first + asked.cases):
         rng = np.random.default_rng([asked.seed, number])
         with tempfile.TemporaryDirectory() as folder:
-            command, limit = drawn(rng, Path(folder), asked.only)
+            command, limit = drawn(rng, Path(folder), asked.only, asked.command)
             ended = run(command, limit, Path(folder))
         fault = verdict(ended, limit)
         wrong += bool(fault)
