@@ -70,8 +70,8 @@ HERE, FIRST = Path(), 0.05
 OLD = "before"
 """In half of the files that are to be written."""
 WRITTEN = ("-o", "--csv", "--latex", "--report", "--certificate", "--measurements", "--plot")
-ERRORS = {signal.SIGINT: (1, 3), signal.SIGTERM: (143, -signal.SIGTERM)}
-"""Exit codes; at the very end, or the beginning, TERM ends the process by itself."""
+ERRORS = {signal.SIGINT: (1, 3), signal.SIGTERM: (3, 143, -signal.SIGTERM)}
+"""Exit codes; at the very end, or the beginning, TERM ends the process by itself, or does not."""
 COMPLETE = {
     ".npz": lambda path: (
         checked("verify", path) if path.name == "s.npz" else [*np.load(path).values()]
@@ -197,7 +197,8 @@ def interrupted(
     lines = [line for line in errors.splitlines() if not line.startswith("note: ")]
     if (sent and len(lines) > 1) or "Traceback" in errors or "failed" in errors:
         faults.append(f"standard error: {errors}")
-    if number == signal.SIGINT and sent and code != 0 and bool(shown) != (code == 3):
+    told = number == signal.SIGINT and sent and code != 0 and words[0] != "stream"
+    if told and bool(shown) != (code == 3):
         faults.append(f"exit code {code}, standard output {shown[:200]!r}")
     if outlived(child):
         faults.append("a process is left")
