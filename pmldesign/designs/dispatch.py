@@ -22,6 +22,8 @@ public answers              of a table a product, its open attributes under repl
 regions that nest,          beyond REGION_CELLS cells in O(n K): bounds from the tree, a count or
 with tables or without      tables for each region, with weights of their own; counts also as one
                             matrix up to DENSE_CELLS cells where these are far from the bound
+more than DENSE_CELLS       under replace the best of strategies that are known, with bounds that
+different cells             need not meet (`large_matrix`)
 several participations      as fixed epochs, or the best of several forms (`participation`)
 anything else, and          as one matrix
 semidefinite programs
@@ -244,6 +246,19 @@ def _solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) -
     return min(design, matrix, key=lambda found: found.certificate.upper)
 
 
+def _is_large_matrix(workload: Workload, options: DesignOptions) -> bool:
+    """Whether it has more pairs of different cells than are weighed."""
+    if not options.replace or workload.shape[1] <= DENSE_CELLS:
+        return False
+    return workload.different_cells > DENSE_CELLS
+
+
+def _solve_large_matrix(workload: Workload, p: float, options: DesignOptions) -> Design:
+    from pmldesign.designs.large_matrix import solve_large
+
+    return solve_large(workload, p, options)
+
+
 def _is_all_ranges(workload: Workload, options: DesignOptions) -> bool:
     """Whether it is all ranges that are solved as a chain."""
     if isinstance(workload, AllRangesWorkload):
@@ -321,6 +336,7 @@ ROUTES = [
     Route("large union of products", _is_large_union, _structured("solve_union")),
     Route("regions", _is_large_regions, _solve_regions),
     Route("stream", _is_stream, _structured("solve_stream"), buffers=True),
+    Route("large matrix under replace", _is_large_matrix, _solve_large_matrix),
     Route("one matrix", lambda workload, options: True, solve_matrix),  # noqa: ARG005
 ]
 """In order of preference; the first that accepts a workload solves it."""

@@ -12,7 +12,8 @@ The cost of the row of a strategy of r measurements on n cells, in multiplicatio
     trees, Haar, identity            n^2, or r n under PML for each cell: all distances of cells
     ranges themselves                n^3: the Gram matrix and its inverse
     any other queries, add-remove    r n min(r, n): the pseudo-inverse
-    under replace                    r n^2: the distances of cells
+    under replace                    r n^2: the distances of cells, of very many bounds on them
+    identity of very many cells      n
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuarante
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import Mechanism, calibrated, on_own_grid, smallest_error
 from pmldesign.privacy.calibration import calibration_seconds
+from pmldesign.privacy.columns import MOST_PAIRED
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
@@ -182,7 +184,9 @@ def with_time_for_noise(
     if queries < cells:
         limit = max(limit - ANSWERED * queries**2 * cells, LEAST_TIME)
         options = replace(options, time_limit=limit)
-    if guarantee is None:
+    if guarantee is None or guarantee.neighbours is Neighbours.ADD_REMOVE:
+        return options, False
+    if cells > WRITTEN_CELLS and not _is_merged(workload):
         return options, False
     shape = min(queries, cells), cells
     # after all searches that of least norm gets noise, and what was found for another kind
@@ -198,6 +202,11 @@ def with_time_for_noise(
             " fewer cells"
         )
     return replace(options, time_limit=max(limit - seconds, LEAST_TIME)), coarse
+
+
+def _is_merged(workload: Workload) -> bool:
+    """Whether few of very many cells differ: of others distances are bounded by the largest."""
+    return workload.running_sums is None and workload.different_cells <= WRITTEN_CELLS
 
 
 def best_of(kinds: Sequence[Noise]) -> Noise:
@@ -238,7 +247,8 @@ def mechanism_seconds(
 ) -> float:
     """About how long the noise of a strategy and its error take, rather more than less."""
     seconds = error_seconds(strategy, workload, noise, p)
-    if workload.shape[1] > WRITTEN_CELLS and workload.domain:  # distances are those of a profile
+    large = workload.shape[1] > WRITTEN_CELLS
+    if large and (workload.domain or strategy.columns):  # distances are those of a profile
         return seconds
     rows, cells = strategy.shape
     rows = rows // 10 if strategy.inverse_known else rows  # of baselines distances are counted
@@ -254,9 +264,7 @@ def require_quick(
         InvalidInputError: it does.
     """
     for rows, n, cost in _costs(name, workload, guarantee, relation):
-        loose = guarantee is not None and guarantee.pml and guarantee.delta > 0
-        often = n > WRITTEN_CELLS and loose
-        slow = often or cost > WRITTEN_CELLS**3
+        slow = cost > WRITTEN_CELLS**3
         if n <= WRITTEN_CELLS:
             slow = cost > WRITTEN_CELLS**3 and name == "workload"
         if slow and rows * n <= MAX_ENTRIES:  # beyond, it is refused anyway
@@ -308,6 +316,10 @@ def _costs(
         m, n = part.shape
         rows = m if name == "workload" else n
         cost = rows * n * (n if relation is Neighbours.REPLACE else min(rows, n))
+        if n > WRITTEN_CELLS and name == "identity":
+            cost = n
+        elif n > WRITTEN_CELLS and name == "workload":
+            cost = max(min(cost, MOST_PAIRED[1]), rows * n * min(rows, n))
         if n <= WRITTEN_CELLS and not (guarantee is not None and guarantee.pml):
             if name in CHEAP:
                 cost = n**2

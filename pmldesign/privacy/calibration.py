@@ -37,6 +37,7 @@ from pmldesign.privacy.analytic_gaussian import MARGIN
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale as analytic_gaussian_scale
 from pmldesign.privacy.analytic_gaussian import classical_gaussian_scale as classical_gaussian_scale
 from pmldesign.privacy.analytic_gaussian import gaussian_delta as gaussian_delta
+from pmldesign.privacy.columns import MOST_PAIRED
 from pmldesign.privacy.curves import curve_of
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
 from pmldesign.privacy.neighbours import Measurable, Neighbours, is_measured, sensitivity_above
@@ -49,7 +50,7 @@ NEAR = 1e-2
 """Relative width of where the scale may be, after a look at a few of many columns."""
 DIFFERENCES, PRODUCTS = 7e8, 5e9
 """Of entries of two columns a second, in the distances of all pairs of columns, and in the largest
-l2 distance."""
+l2 distance; of very many columns bounds take their place."""
 PAIR_SECONDS = {Noise.LAPLACE: 2e-7, Noise.GAUSSIAN: 1e-6, Noise.CUBE: 0.0}
 """Of all losses that a calibration under PML looks at, for each pair; twice that for envelopes."""
 SAMPLE_SECONDS = 3e-3
@@ -149,10 +150,10 @@ def calibration_seconds(
     Or, with `by_diameter`, where the farthest two do (`Strategy.coarse`).
     """
     if by_diameter and noise is Noise.GAUSSIAN:
-        return rows * cells**2 / PRODUCTS
+        return min(rows * cells**2, MOST_PAIRED[2]) / PRODUCTS
     if not guarantee.pml and (guarantee.neighbours, noise) != (Neighbours.REPLACE, Noise.LAPLACE):
         return 0.0
-    seconds = rows * cells**2 / 2 / DIFFERENCES
+    seconds = min(rows * cells**2, MOST_PAIRED[1]) / 2 / DIFFERENCES
     if not guarantee.pml or by_diameter:
         return seconds
     envelope = isinstance(guarantee, OnPriors) and guarantee.failure == "envelope"

@@ -4,6 +4,16 @@ The matrix R, r x k, is divided by a power of two first (`scaled_rows`), so that
 or under replace its largest distance, is between 1/2 and 2 r: no square of it overflows, and what
 underflows is far below the rounding of the sum. That rounding is bounded by the number of terms
 (`outward`); whole multiples of a power of two have none.
+
+Of very many columns x_j the largest distance is bounded from above, by any centre c as well as by
+what two columns without a negative entry can be apart at most:
+
+    norm(x_i - x_j) <= norm(x_i - c) + norm(x_j - c),
+    norm(x_i - x_j)_1 <= norm(x_i)_1 + norm(x_j)_1,
+    norm(x_i - x_j)_2^2 <= norm(x_i)_2^2 + norm(x_j)_2^2    where x_i, x_j >= 0.
+
+Inner products about the mean are formed in float32 before that is done, where v = 2^-24: with
+norm(x_i - c) <= q each is off by (r + 4) v q^2 at most.
 """
 
 from __future__ import annotations
@@ -33,6 +43,12 @@ COUNTED, SEVERAL = 2**24, 8
 FEW_COLUMNS, FAR_STEPS, NEARLY = 256, 4, 1e-9
 """Of more columns than this the outer ones are looked for: from one to the farthest, so many times,
 with a margin that is far above rounding."""
+MOST_PAIRED = {1: 2**30, 2: 2**34}
+"""By the order of the norm, r k^2 for k columns of r entries of which all distances are formed, in
+1 and 4 s; of more the largest one is bounded."""
+MOST_SINGLE = 2**37
+"""The same for l2 distances from inner products in float32, 5 s."""
+SINGLE_UNIT = 2.0**-24
 RAISED_ENTRY = 2.0**-1000
 """Entries below 2^-1022 of the largest are raised to this part of it."""
 
@@ -90,7 +106,10 @@ def l2_diameter(scaled: Array) -> float:
     inner products about it are off by at most (4 r + 24) u D^2: that of the pair chosen is below
     the largest by twice that.
     """
-    rows, points = len(scaled), np.ascontiguousarray(_outer_columns(scaled, 2).T)
+    outer = _outer_columns(scaled, 2)
+    if _many(outer, 2):
+        return _apart_at_most(outer, 2)
+    rows, points = len(scaled), np.ascontiguousarray(outer.T)
     centred = points - points[0]
     squares = np.einsum("ij,ij->i", centred, centred)
     step = max(1, BLOCK_BYTES // (8 * len(points)))
@@ -110,6 +129,8 @@ def l2_diameter(scaled: Array) -> float:
 def l1_diameter(scaled: Array) -> float:
     """Largest l1 distance of two columns, rounded upwards."""
     rows, kept = len(scaled), _outer_columns(scaled, 1)
+    if _many(kept, 1):
+        return _apart_at_most(kept, 1)
     value = max(float(block.max()) for _, _, block in distance_blocks(kept, norm="l1"))
     return value if is_whole(scaled, raised(value, rows + 1)) else raised(value, rows + 1)
 
@@ -130,6 +151,38 @@ def _outer_columns(scaled: Array, order: int) -> Array:
         known = max(known, float(farther.max()))
     kept = points[radii >= known - reach - NEARLY * reach]
     return np.asarray(kept[np.unique(column_labels(kept.T), return_index=True)[1]].T)
+
+
+def _many(columns: Array, order: int) -> bool:
+    """Whether the distances of all pairs of columns take too long."""
+    rows, count = columns.shape
+    return bool(rows * count**2 > MOST_PAIRED[order])
+
+
+def _apart_at_most(columns: Array, order: int) -> float:
+    """A bound on the largest distance of two columns, in the l1 or l2 norm, rounded upwards."""
+    rows = len(columns)
+    centre = columns.mean(axis=1, keepdims=True)
+    radii = np.sort(np.linalg.norm(columns - centre, order, axis=0))
+    apart = float(radii[-1] + radii[-2])
+    if order == 2 and rows * columns.shape[1] ** 2 <= MOST_SINGLE:
+        apart = min(apart, _apart_in_single(np.ascontiguousarray((columns - centre).T)))
+    if columns.min() >= 0:
+        sizes = np.sort(np.linalg.norm(columns, order, axis=0))[-2:]
+        apart = min(apart, float(np.linalg.norm(sizes, order)))
+    return raised(apart, 2 * rows + 16)
+
+
+def _apart_in_single(points: Array) -> float:
+    """The largest l2 distance of two rows, raised by what inner products in float32 are off by."""
+    squares, single = np.einsum("ij,ij->i", points, points), points.astype(np.float32)
+    step, largest = max(1, BLOCK_BYTES // (8 * len(points))), 0.0
+    for start in range(0, len(points), step):
+        rows = slice(start, start + step)
+        apart = single[rows] @ (-2 * single[start:].T) + squares[start:].astype(np.float32)
+        largest = max(largest, float((apart.max(axis=1) + squares[rows]).max()))
+    off = (2 * points.shape[1] + 16) * SINGLE_UNIT * float(squares.max())
+    return math.sqrt(largest + off)
 
 
 def linf_diameter(scaled: Array) -> float:

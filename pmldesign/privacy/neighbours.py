@@ -68,7 +68,7 @@ class DistanceProfile:
     """How far the columns of R lie from any one of them, at most, where they are too many to list.
 
     Attributes:
-        distances: shape (g,), positive; the columns other than a given one, taken by increasing
+        distances: shape (g,), positive if there are others; the other columns, by increasing
             distance, are no farther from it than these in increasing order.
         counts: shape (g,), how many different columns there are at each distance.
         copies: how many cells have the same column; of every column as many.
@@ -82,7 +82,8 @@ class DistanceProfile:
 
     @classmethod
     def all_at(cls, distance: float, columns: float, copies: float = 1.0) -> DistanceProfile:
-        """All other columns as far away as the farthest two can be."""
+        """All other columns as far away as the farthest two can be; 0 of a single one."""
+        distance = distance if columns > 1 else 0.0
         return cls(np.array([distance]), np.array([float(columns - 1)]), copies, float(columns))
 
     def row(self, alpha: float) -> tuple[Array, Array]:

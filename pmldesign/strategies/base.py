@@ -26,6 +26,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.columns import column_labels
 from pmldesign.privacy.neighbours import (
     DistanceProfile,
     Neighbours,
@@ -104,6 +105,8 @@ class Strategy(Drawn, Displayed):
     """Whether it has errors, but is too large to be measured or written."""
     by_diameter: bool = False
     """Whether all columns count as far apart as the farthest two, which is quick to tell."""
+    columns: int | None = None
+    """Number of different columns, each of as many cells, where structure bounds distances."""
     _inverse: Array | None = None
     _uncentred: Strategy | None = None
     _centred: tuple[Public, Strategy] | None = None
@@ -266,11 +269,24 @@ class Strategy(Drawn, Displayed):
         return None
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """Distances of the columns where structure tells them without the matrix, else None."""
-        if not self.by_diameter:
+        """Distances of the columns where structure tells them without the matrix, else None.
+
+        Of more than WRITTEN_CELLS different columns all are as far apart as the farthest two.
+        """
+        if not (self.by_diameter or self._many_columns):
             return None
         return DistanceProfile.all_at(
             self.sensitivity_under(Neighbours.REPLACE, norm), float(self.cells)
+        )
+
+    @cached_property
+    def _many_columns(self) -> bool:
+        """Whether the different columns are too many for the distances of all pairs."""
+        if self.cells <= WRITTEN_CELLS:
+            return False
+        labels = self.column_labels()
+        return np.unique(column_labels(self.matrix) if labels is None else labels).size > (
+            WRITTEN_CELLS
         )
 
     def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:

@@ -1,4 +1,4 @@
-r"""The identity with a few more rows, R = [diag(d); Theta], never written out.
+r"""The identity with a few more rows, or none, R = [diag(d); Theta], never written out.
 
 With Theta of k rows, every d_j > 0 and C = (I + Theta D^-2 Theta^T)^-1 of order k (Woodbury),
 
@@ -10,6 +10,9 @@ it answers every workload on its cells. (`pmldesign_solvers.search.tents` finds 
 
 X_jj is at least 1 / (d_j^2 + norm(Theta_j)^2), Theta_j a column, and what it is subtracted from is
 1 / d_j^2: where d_j is small beside Theta_j the difference has lost that many digits.
+
+Without rows any two columns are d_i + d_j apart in the l1 norm, (d_i^2 + d_j^2)^(1/2) in the l2 and
+max(d_i, d_j) in the l_inf norm, however many there are.
 """
 
 from __future__ import annotations
@@ -61,7 +64,7 @@ class IdentityAndRows(StructuredStrategy):
     Args:
         name: how tables and messages call it.
         diagonal: d, shape (n,), positive, at least LEAST_WEIGHT norm(Theta_j).
-        rows: Theta, shape (k, n), not all zero. Copied.
+        rows: Theta, shape (k, n), not all zero; of shape (0, n) for none. Copied.
 
     Raises:
         InvalidInputError: arguments that are no such arrays.
@@ -71,7 +74,7 @@ class IdentityAndRows(StructuredStrategy):
 
     def __init__(self, name: str, diagonal: ArrayLike, rows: ArrayLike) -> None:
         self.name = name
-        self.rows = strategy_matrix(name, rows)
+        self.rows = strategy_matrix(name, rows) if np.size(rows) else np.zeros(np.shape(rows))
         weights = np.array(diagonal, dtype=np.float64)
         if weights.shape != self.rows.shape[1:] or not (weights > 0).all():
             raise InvalidInputError(
@@ -86,6 +89,7 @@ class IdentityAndRows(StructuredStrategy):
         self.diagonal = read_only(strategy_matrix(name, weights[None, :])[0].copy())
         k, n = self.rows.shape
         self.shape, self.sizes = (n + k, n), (n,)
+        self.columns = None if k else n
 
     @cached_property
     def matrix(self) -> Array:
@@ -95,6 +99,8 @@ class IdentityAndRows(StructuredStrategy):
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
+        if neighbours == Neighbours.REPLACE and not len(self.rows):
+            return self._two_largest(norm)
         both = np.vstack([self.diagonal, self.rows])
         if neighbours == Neighbours.ADD_REMOVE:
             # the norms of its columns are those of R, of which each has a single entry of d
@@ -104,6 +110,13 @@ class IdentityAndRows(StructuredStrategy):
             return super().sensitivity_under(neighbours, norm)
         return self._l1_diameter
 
+    def _two_largest(self, norm: Norm) -> float:
+        """The largest distance of two columns without rows, rounded up."""
+        if self.cells == 1:
+            return 0.0
+        two = np.diag(np.sort(self.diagonal)[-2:])
+        return sensitivity_above(two, Neighbours.REPLACE, norm)
+
     def _beside(self, public: Public) -> Strategy:
         large = public.kind == "records" and self.cells > DENSE_ROWS
         return BesideStrategy(self) if large else Strategy._beside(self, public)
@@ -112,9 +125,13 @@ class IdentityAndRows(StructuredStrategy):
         """The rows rounded; as a matrix beside a public total."""
         from pmldesign.strategies.whole.matrices import dense_lattice, rows_lattice
 
-        if beside is None:
-            return rows_lattice(self, bits)
+        if beside is None or not len(self.rows):
+            return rows_lattice(self, bits, beside is not None)
         return dense_lattice(Strategy(self.name, beside.matrix), workload, bits)
+
+    def scaled(self, factor: float) -> Strategy:
+        """R times a positive number."""
+        return IdentityAndRows(self.name, factor * self.diagonal, factor * self.rows)
 
     @cached_property
     def _l1_diameter(self) -> float:
@@ -131,6 +148,8 @@ class IdentityAndRows(StructuredStrategy):
     def _half(self) -> Array:
         """B = D^-2 Theta^T C^(1/2), shape (n, k)."""
         scaled = self.rows / self.diagonal
+        if not len(scaled):
+            return scaled.T
         factor = scipy.linalg.cholesky(np.eye(len(scaled)) + scaled @ scaled.T, lower=True)
         half = scipy.linalg.solve_triangular(factor, scaled, lower=True)
         return np.ascontiguousarray((half / self.diagonal).T)

@@ -43,8 +43,6 @@ class StructuredStrategy(Strategy):
 
     non_negative: ClassVar[bool] = False
     """Whether no entry of R is negative."""
-    columns: int | None = None
-    """Number of different columns, each of as many cells, where `distance_profile` bounds them."""
     sizes: tuple[int, ...] = ()
     """Number of cells of each attribute, of strategies over products."""
     stays_beside: ClassVar[bool] = False
@@ -88,7 +86,7 @@ class StructuredStrategy(Strategy):
             return self._longest(norm)
         if self._matrix_tells(norm):
             return super().sensitivity_under(neighbours, norm)
-        return self._farthest(norm)
+        return 0.0 if self.columns == 1 else self._farthest(norm)
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """Beyond WRITTEN_CELLS: all other columns as far away as the farthest two can be."""

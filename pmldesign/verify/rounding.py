@@ -86,7 +86,7 @@ def nuclear_norm(A: Array, u: Array, w: Array) -> Any:
     if w.ndim == 2:
         return factored_norm(A - A[:, :1], u, laplacian_root(w))
     scaled = np.sqrt(u)[:, None] * A * np.sqrt(w)
-    return _nuclear_norm(scaled, gamma(5) * np.abs(scaled))
+    return polar_norm(scaled, gamma(5) * np.abs(scaled))
 
 
 def factored_norm(A: Array, u: Array, F: Array) -> Any:
@@ -94,10 +94,11 @@ def factored_norm(A: Array, u: Array, F: Array) -> Any:
     relative = np.sqrt(u)[:, None] * A
     error = gamma(len(F) + 6) * (np.abs(relative) @ np.abs(F))
     shrink = gamma(2 * len(F) * (len(F) + 4))  # between F F^T and what it is a factor of
-    return _nuclear_norm(relative @ F, error) * (1 - shrink)
+    return polar_norm(relative @ F, error) * (1 - shrink)
 
 
-def _nuclear_norm(scaled: Array, error: Array) -> Any:
+def polar_norm(scaled: Array, error: Array) -> Any:
+    """At least the nuclear norm of a matrix, whose entries are off by at most `error`."""
     left, _, right = np.linalg.svd(scaled, full_matrices=False)
     polar = left @ right
     inner = np.abs(scaled * polar).sum()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -37,6 +38,8 @@ MAX_ENTRIES = 2**29
 """A workload with more entries than this (4 GiB) is never written out as a matrix."""
 LOOKED_AT = 2**22
 """Entries of a workload that are written out to see their signs."""
+GRAM_CELLS = 8192
+"""Up to so many cells a Gram matrix is made to compare columns (512 MiB)."""
 WRITTEN_CELLS = 2048
 """Up to so many cells a product is written out where the matrix tells more than its factors."""
 
@@ -108,6 +111,11 @@ class Workload(Displayed, Operator):
     @property
     def ends(self) -> tuple[Indices, Indices] | None:
         """The first cell of every query and the one past its last, for sums of cells in a row."""
+        return None
+
+    @property
+    def sparse(self) -> Any:
+        """A as a scipy sparse array in rows, where it is kept as one."""
         return None
 
     @property
@@ -214,7 +222,9 @@ class Workload(Displayed, Operator):
         return float(self.column_squares().max()) * (1 + sum(self.shape) * EPS)
 
     def longest_difference(self) -> float:
-        """Largest squared distance of two columns, rounded up."""
+        """Largest squared distance of two columns, rounded up; a bound of more than GRAM_CELLS."""
+        if self.shape[1] > GRAM_CELLS and self.ends is None:
+            return 4 * self.longest_column()
         return self._farthest(self.gram(np.ones(self.shape[0])))
 
     def _farthest(self, gram: Array) -> float:
@@ -263,6 +273,11 @@ class Workload(Displayed, Operator):
     def distinct_shape(self) -> tuple[int, int]:
         """Number of distinct queries and of distinct cells, as `merge` leaves them."""
         return self.merge().operator.shape
+
+    @cached_property
+    def different_cells(self) -> int:
+        """Number of different columns, one of zeros among them."""
+        return int(np.unique(self.merge().column_of).size)
 
     def row_label(self, index: int) -> str:
         """How messages and tables call query `index` (from 0)."""

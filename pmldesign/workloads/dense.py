@@ -90,6 +90,14 @@ class DenseWorkload(DenseOperator, Workload):
         dense.label = self.row_label
         return dense
 
+    def weighted_squares(self, weights: Array) -> Array:
+        """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
+        return np.asarray(np.einsum("ij,ij,j->i", self.matrix, self.matrix, weights))
+
+    def column_squares(self) -> Array:
+        """diag(A^T A), shape (n,): the squared norms of the columns."""
+        return np.asarray(np.einsum("ij,ij->j", self.matrix, self.matrix))
+
     def without_offsets(self) -> tuple[DenseWorkload, Array]:
         """The same on vectors that sum to zero, and what is left out of each row."""
         moved, left_out = without_offsets(self.matrix)

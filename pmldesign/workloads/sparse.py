@@ -68,6 +68,11 @@ class SparseWorkload(Workload):
             )
 
     @property
+    def sparse(self) -> Any:
+        """A as a scipy sparse array in rows."""
+        return self.matrix
+
+    @property
     def running_sums(self) -> RunningSums | None:
         """Those of the matrix, where it is small enough to be written out."""
         n = self.shape[1]
@@ -146,6 +151,14 @@ class SparseWorkload(Workload):
         """The matrix itself, shape (m, n)."""
         check_entries(self.name, self.shape)
         return np.asarray(self.matrix.toarray())
+
+    def weighted_squares(self, weights: Array) -> Array:
+        """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
+        return np.asarray(self.matrix.power(2) @ weights)
+
+    def column_squares(self) -> Array:
+        """diag(A^T A), shape (n,): the squared norms of the columns."""
+        return np.asarray(self.matrix.power(2).sum(axis=0))
 
     def row_sizes(self) -> Array:
         """Largest absolute entry of every row, shape (m,)."""

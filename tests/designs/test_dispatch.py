@@ -54,6 +54,8 @@ TABLE = [
     (COUNTIES, {}, "regions"),
     (COUNTIES, {"neighbours": "replace"}, "regions"),
     ("marginals:prefix60,prefix50,4,ways=2", {}, "large union of products"),
+    (np.arange(2049.0)[None], {"neighbours": "replace"}, "large matrix under replace"),
+    (np.arange(4096.0)[None] // 2, {"neighbours": "replace"}, "one matrix"),
 ]
 
 

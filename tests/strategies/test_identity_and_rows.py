@@ -5,9 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pmldesign as pml
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy import Neighbours
-from pmldesign.strategies import DENSE_ROWS, BesideStrategy, IdentityAndRows, Strategy
+from pmldesign.privacy import DistanceProfile, Neighbours
+from pmldesign.strategies import (
+    DENSE_ROWS,
+    BesideStrategy,
+    IdentityAndRows,
+    Strategy,
+    TableMatricesStrategy,
+)
 from pmldesign.workloads import RECORDS, as_workload, parse_workload
 
 
@@ -92,3 +99,15 @@ def test_many_cells_keep_their_rows_under_replace():
     n = DENSE_ROWS + 1
     rows = IdentityAndRows("rows", np.full(n, 0.5), np.full((1, n), 0.5))
     assert isinstance(rows.beside(RECORDS), BesideStrategy)
+
+
+def test_a_single_column_is_as_far_from_itself_as_nothing():
+    profile = DistanceProfile.all_at(3.0, 1)
+    assert profile.row(0.5)[0].max() == 0
+    total = TableMatricesStrategy("total", (60, 60), [()], [np.ones((1, 1))])
+    for guarantee, noise in [
+        (pml.PML(0.1, 1e-4), "laplace"),
+        (pml.EnvelopePML(0.1, 1e-6, 1e-4), "gaussian"),
+    ]:
+        assert pml.calibrate(total, guarantee, noise=noise).scale == 0
+    assert total.sensitivity_under("replace", "l1") == 0

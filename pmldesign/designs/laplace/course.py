@@ -159,7 +159,7 @@ class LaplaceSearch:
     def _different_cells(self) -> int:
         if self.workload.running_sums is not None:
             return self.workload.shape[1]
-        return self.workload.distinct_shape[1]
+        return self.workload.different_cells
 
     def _paired_seconds(self) -> float:
         """What a search takes before and after its descents where the total is public."""

@@ -26,6 +26,7 @@ from pmldesign.strategies.whole.integers import (
     largest_absolute_column,
     largest_square_column,
 )
+from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 
 SENSITIVITY_ROUNDING = 2.0**-40
@@ -100,6 +101,7 @@ class Lattice:
         if (
             self.matrix is not None
             and noise is Noise.LAPLACE
+            and self.measured.cells <= WRITTEN_CELLS
             and 2 * largest_absolute_column(self.matrix) < EXACT_FLOAT
         ):
             whole = self.matrix.astype(np.float64)

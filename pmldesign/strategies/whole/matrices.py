@@ -43,6 +43,7 @@ from pmldesign.strategies.whole.integers import (
 from pmldesign.strategies.whole.lattice import Lattice
 from pmldesign.strategies.whole.structures import distortion_of, finer_product_lattice
 from pmldesign.workloads.base import Workload
+from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
@@ -83,11 +84,12 @@ def dense_lattice(
     return Lattice(measured, measured, units, partial(times, rounded), rounded)
 
 
-def rows_lattice(strategy: IdentityAndRows, bits: int) -> Lattice:
-    """The identity and its rows, each rounded."""
+def rows_lattice(strategy: IdentityAndRows, bits: int, beside_total: bool = False) -> Lattice:
+    """The identity and its rows, each rounded; beside the number of records without rows alone."""
     both, unit, _ = rounded_matrix(np.vstack([strategy.diagonal, strategy.rows]), bits)
     both[0] = np.maximum(both[0], 1)  # so that no cell is left out
-    measured = IdentityAndRows(strategy.name, both[0] * unit, both[1:] * unit)
+    measured: Strategy = IdentityAndRows(strategy.name, both[0] * unit, both[1:] * unit)
+    measured = measured.beside(RECORDS) if beside_total else measured
 
     def image(x: Integers) -> Integers:
         return np.concatenate([scaled(x, both[0]), times(both[1:], x)])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,11 @@ import scipy
 from flint import arb
 
 from pmldesign.verify import balls, rounding
-from pmldesign.verify.balls import dual_norm, largest, power_norm, root, total
-from pmldesign.verify.distributions import Rows, rows_of
+from pmldesign.verify.balls import dual_norm, power_norm, root, total
 from pmldesign.verify.forms.form import Claims, Form
 from pmldesign.verify.forms.known_tables import left_open
 from pmldesign.verify.forms.known_tables import lower_bound as beside_tables
+from pmldesign.verify.forms.many_cells import Distances, proved_by_cells
 from pmldesign.verify.forms.products import lower_of_factors
 from pmldesign.verify.forms.structured import UNKNOWN, Computed, check_computed, own_unit
 from pmldesign.verify.forms.written import centred, pseudo_inverse
@@ -38,8 +37,6 @@ RESIDUAL = 1e4
 FEW, WEAKER_FEW = 24, 0.05
 """Of three columns the loss is bounded on strips, and of few on a line not at the best c of an
 envelope, up to a few percent above the exact one."""
-SAME = 1e-9
-"""Columns closer than this part of the largest distance count as equal in double precision."""
 WEAKER_STRUCTURE = 1.0
 """A sensitivity that comes from the structure of a strategy may be a bound above the exact one."""
 ANSWERED = 2**26
@@ -105,6 +102,17 @@ class Dense:
         return float(self.header["p"])
 
     @property
+    def many(self) -> bool:
+        """Whether there are too many cells for a list of all their distances."""
+        alone = self.groups is None and self.pattern is None
+        return self.replace and alone and self.R.shape[1] > MOST_CELLS
+
+    @property
+    def exactly(self) -> bool:
+        """Whether the sensitivity is that of R as it was in the file."""
+        return self.written and self.pattern is None
+
+    @property
     def rounding(self) -> float:
         """What a sensitivity may owe to rounding: under replace of R, of patterns of their sums."""
         return 8 * rounding.UNIT * (len(self.R) if self.replace or self.pattern else 1)
@@ -120,13 +128,13 @@ class Dense:
     def slack(self) -> float:
         """By how much, relatively, a loss may exceed what is proved."""
         slack = max(float(self.arithmetic.WEAKEST), self.rounding)
-        return slack if self.written and self.pattern is None else 100 * slack
+        return slack if self.exactly and not self.many else 100 * slack
 
 
 def check_dense(strategy: Dense, checks: Checks) -> None:
     """Everything that the header claims."""
     numbers, arithmetic = strategy.header.get("guarantee_numbers", {}), strategy.arithmetic
-    distances, cells = _Distances(strategy), strategy.R.shape[1]
+    distances, cells = Distances(strategy), strategy.R.shape[1]
     rest, spread, count = _check_product(strategy, checks), None, 0
     if strategy.L is not None:
         squares = arithmetic.squares(strategy.L)
@@ -139,7 +147,7 @@ def check_dense(strategy: Dense, checks: Checks) -> None:
     weaker, pml = WEAKER_LOSS, numbers.get("kind") == "pml"
     if pml and cells <= FEW:
         weaker = WEAKER_FEW
-    if not strategy.written or (pml and cells > MOST_CELLS):
+    if not strategy.written or strategy.many:
         weaker = math.inf  # the loss may be that of bounds on the distances
     computed = Computed(
         spread,
@@ -147,10 +155,10 @@ def check_dense(strategy: Dense, checks: Checks) -> None:
         distances.sensitivity,
         _lower(strategy, checks) if "lower" in strategy.header else None,
         rest,
-        {norm: partial(distances.rows, norm) for norm in ("l1", "l2")},
+        distances.known(),
         strategy.L,
-        WEAKER if strategy.lower is None else strategy.weaker,
-        WEAKER if strategy.written and strategy.pattern is None else WEAKER_STRUCTURE,
+        _weaker(strategy),
+        WEAKER_STRUCTURE if strategy.many or not strategy.exactly else WEAKER,
         weaker,
         arithmetic.WEAKEST,
         max(arithmetic.WEAKEST, strategy.rounding),
@@ -162,6 +170,14 @@ def check_dense(strategy: Dense, checks: Checks) -> None:
     check_computed(strategy.header, computed, checks)
 
 
+def _weaker(strategy: Dense) -> float:
+    """By how much the lower bound that is claimed may be below the one computed here."""
+    if strategy.lower is not None:
+        return strategy.weaker
+    of_cells = strategy.replace and strategy.duals is not None and strategy.duals[1].ndim == 1
+    return math.inf if of_cells else WEAKER
+
+
 def _drawn(strategy: Dense) -> Drawn | None:
     """What draws make of noise on R, lower triangular, in bands."""
     R, pattern = strategy.R, strategy.pattern
@@ -170,68 +186,6 @@ def _drawn(strategy: Dense) -> Drawn | None:
     rows, columns = np.nonzero(R)
     longest = float(np.linalg.norm(R, axis=0).max()) * (1 + 8 * rounding.UNIT * len(R))
     return pattern.drawn(int((rows - columns).max()) + 1, longest, len(R))
-
-
-class _Distances:
-    """Distances of the columns of R, each kind computed when it is first asked for."""
-
-    def __init__(self, strategy: Dense) -> None:
-        self.strategy = strategy
-        self._kept: dict[str, list[list[Any]]] = {}
-
-    def all(self, norm: str) -> list[list[Any]]:
-        """The distances of all pairs."""
-        if norm not in self._kept:
-            arithmetic, R = self.strategy.arithmetic, self.strategy.R
-            if norm == "l1":
-                self._kept[norm] = arithmetic.absolute_distances(R)
-            else:
-                squared = arithmetic.distance_squares(R)
-                self._kept[norm] = [[root(value) for value in row] for row in squared]
-            if arithmetic is rounding:
-                self._kept[norm] = _without_rounding(self._kept[norm])
-        return self._kept[norm]
-
-    def rows(self, norm: str, numbers: Header) -> Rows:
-        """The same with what a guarantee says about the cells."""
-        return rows_of(numbers, self.all(norm), merge=norm == "l2")
-
-    def sensitivity(self, norm: str) -> Any:
-        """The largest distance of neighbours."""
-        arithmetic, R = self.strategy.arithmetic, self.strategy.R
-        if norm == "linf":
-            return self._largest_entry()
-        if self.strategy.pattern is not None:
-            value = self.strategy.pattern.sensitivity(R, norm)
-            return arb(value, value * rounding.gamma(4 * len(R)))
-        if self.strategy.replace:
-            rows = self.all(norm)
-            groups = [cells.tolist() for cells in self.strategy.members]
-            return largest(rows[i][j] for cells in groups for i in cells for j in cells)
-        if norm == "l1":
-            return largest(arithmetic.absolute_sums(R))
-        return root(largest(arithmetic.squares(np.ascontiguousarray(R.T))))
-
-    def _largest_entry(self) -> Any:
-        """The largest entry of R, or difference within a row; None for several participations."""
-        R = self.strategy.R
-        if self.strategy.pattern is not None:
-            return None
-        if not self.strategy.replace:
-            return arb(float(np.abs(R).max()))
-        parts = [R[:, cells] for cells in self.strategy.members]
-        ends = [(part.max(axis=1), part.min(axis=1)) for part in parts]
-        return largest(
-            arb(high) - arb(low)
-            for highs, lows in ends
-            for high, low in zip(highs.tolist(), lows.tolist(), strict=True)
-        )
-
-
-def _without_rounding(distances: list[list[Any]]) -> list[list[Any]]:
-    """Distances, those that may be rounding alone being 0."""
-    far = max(float(value) for row in distances for value in row)
-    return [[value if float(value) > SAME * far else arb(0) for value in row] for row in distances]
 
 
 def _check_product(strategy: Dense, checks: Checks) -> Any:
@@ -269,6 +223,8 @@ def _lower(strategy: Dense, checks: Checks) -> Any | None:
     if strategy.groups is not None and w[strategy.groups[:, None] != strategy.groups].any():
         checks.state("dual weights", False, "are of pairs of cells in different groups")
         return None
+    if strategy.replace and w.ndim == 1:
+        return proved_by_cells(strategy.A, u, w, strategy.p)
     if strategy.left is not None:
         return beside_tables(strategy.A @ strategy.left, strategy.left, u, w, strategy.p)
     weight = total(map(arb, w.ravel().tolist())) / (2 if w.ndim == 2 else 1)
@@ -303,10 +259,10 @@ def dense_of(form: Form, claims: Claims, checks: Checks) -> Dense | None:
         m, n = A.shape
         fits = fits and R.shape[1] == n and (L is None or L.shape[0] == m)
         lower = _lower_of_form(form, claims, A)
-        if duals is not None and (duals[0].shape, duals[1].shape) != (
-            (m,),
-            (n, n) if replace else (n,),
-        ):
+        shapes: list[tuple[int, ...]] = [(n, n)] if replace else [(n,)]
+        if replace and n > MOST_CELLS and "strategy" in arrays:
+            shapes.append((n,))
+        if duals is not None and (duals[0].shape != (m,) or duals[1].shape not in shapes):
             fits = fits and (lower is not None or "strategy" not in arrays)
             duals = None
     checks.state("shapes", bool(fits), "of the arrays")

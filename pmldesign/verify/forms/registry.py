@@ -202,7 +202,16 @@ FORMS: dict[str, Form] = {
         {"diagonal": POSITIVE, "rows": MATRIX},
         along("diagonal"),
         written.identity_rows,
-        (Method(lambda c: c.large and c.plain and c.queries.matrix is not None, check_identity),),
+        (
+            Method(
+                lambda c: (
+                    c.large
+                    and (c.plain or not len(c.arrays["rows"]))
+                    and c.queries.matrix is not None
+                ),
+                check_identity,
+            ),
+        ),
     ),
     "blocks": Form(
         "blocks",

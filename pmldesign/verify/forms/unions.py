@@ -29,7 +29,8 @@ Blocks, R = sum_b R_b (x)_j v_{j,b_j}^T over columns of orthonormal bases V_j:
                                  attribute; answered if what no block measures of it is 0
 
 Identity and rows, R = [diag(d); T]: with C = (1 + T D^-2 T^T)^-1 (Woodbury) the variance of a query
-a is |a D^-1|^2 - |a D^-2 T^T C^(1/2)|^2.
+a is |a D^-1|^2 - |a D^-2 T^T C^(1/2)|^2. Beside a public total (a v)^2 / (1^T v) comes off it, with
+v = (R^T R)^-1 1. Without T any two columns are as far apart as their entries are long together.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ import numpy as np
 from flint import arb
 
 from pmldesign.verify.balls import dual_norm, root
+from pmldesign.verify.forms.many_cells import proved_by_cells
 from pmldesign.verify.forms.products import (
     along,
     distances,
@@ -56,6 +58,9 @@ from pmldesign.verify.forms.written import pseudo_inverse
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
 
+ORDERS = {"l1": 1, "l2": 2}
+TOLD = 1e-12
+"""Variances below this part of what they are without the total are rounding."""
 EQUAL_WEIGHTS = 1e-12
 """Weights that differ by less than this part along an attribute are alike along it."""
 EXTENDED = 512
@@ -294,7 +299,7 @@ def check_blocks(header: Header, arrays: Arrays, queries: Queries, checks: Check
 
 
 def check_identity(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
-    """All claims of an identity with rows; add-remove neighbours."""
+    """All claims of an identity with rows; without rows also where a record is replaced."""
     A, d, T = queries.matrix, arrays["diagonal"], arrays["rows"]
     fits = d.shape == T.shape[1:] == A.shape[1:] and bool((d > 0).all())
     if not checks.state("shapes", fits, "of the arrays, and a positive diagonal"):
@@ -303,9 +308,28 @@ def check_identity(header: Header, arrays: Arrays, queries: Queries, checks: Che
     values, vectors = np.linalg.eigh(np.eye(len(T)) + scaled @ scaled.T)
     B = (scaled / d).T @ (vectors / np.sqrt(values))
     squares = ((A / d) ** 2).sum(axis=1) - ((A @ B) ** 2).sum(axis=1)
-    both = np.vstack([d, T])
-    lengths = {
-        "l1": rounded(float(np.abs(both).sum(axis=0).max())),
-        "l2": rounded(float(np.linalg.norm(both, axis=0).max())),
-    }
-    check_computed(header, Computed(spread_of((squares, 1)), squares.size, lengths.get), checks)
+    both, lower, rows = np.vstack([d, T]), None, {}
+    sizes = {norm: np.linalg.norm(both, order, axis=0) for norm, order in ORDERS.items()}
+    lengths = {norm: rounded(float(size.max())) for norm, size in sizes.items()}
+    if header["neighbours"] == "replace":
+        free = d**-2 - B @ B.sum(axis=0)
+        told = (A @ free) ** 2 / free.sum()
+        squares = np.where(told >= squares * (1 - TOLD), 0.0, squares - told)
+        two = {norm: np.sort(size)[-2:] if d.size > 1 else [0.0] for norm, size in sizes.items()}
+        lengths = {n: rounded(float(np.linalg.norm(two[n], k))) for n, k in ORDERS.items()}
+        rows = {norm: profile([far], [d.size - 1], 1) for norm, far in lengths.items()}
+        if "dual_u" in arrays:
+            u, w, p = arrays["dual_u"], arrays["dual_w"], float(header["p"])
+            fits = (u.shape, w.shape) == ((len(A),), d.shape) and min(u.min(), w.min()) >= 0
+            if checks.state("dual weights", fits, "of queries and of cells, not negative"):
+                lower = proved_by_cells(A, u, w, p)
+    computed = Computed(
+        spread_of((squares, 1)),
+        squares.size,
+        lengths.get,
+        lower,
+        rows=rows,
+        weaker=math.inf,
+        weaker_loss=math.inf,
+    )
+    check_computed(header, computed, checks)

@@ -1,0 +1,168 @@
+r"""The best known strategy for more cells than pairs can be weighed, where a record is replaced.
+
+A program over the weights of all pairs of cells ends at 2048 cells that differ. Beyond, three
+strategies are compared by what they are worth where the number of records is public:
+
+    the cells themselves    any two columns are 2^(1/2) apart, and nothing of n x n is made
+    the queries themselves  where they are few
+    that of least norm      for add-remove neighbours, where queries are few (`designs.dispatch`)
+
+The largest distance of two columns is exact, or of very many a bound (`privacy.columns`), so that
+the best of them is a valid design with a true upper bound. The lower bound weighs pairs of cells by
+products of weights of cells (`certificate.cell_products`): those of the add-remove norm, or equal
+ones and squared lengths of columns. The bounds need not meet.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from pmldesign.designs.one_matrix import SUM_ROUNDING
+from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.results import Design
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.strategies import Strategy
+from pmldesign.strategies.baselines.elementary import identity
+from pmldesign.workloads import Workload
+from pmldesign.workloads.public import RECORDS
+from pmldesign_solvers.certificate.cell_products import lower_bound_of_cells
+from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.norm.options import step_seconds
+from pmldesign_solvers.norm.solution import Solution, Status
+from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators.dense import DenseOperator
+from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL
+from pmldesign_solvers.operators.norms import dual_norm, power_mean
+from pmldesign_solvers.operators.operator import Array
+
+FEW_ENTRIES = 2**26
+"""Of queries that are written out, 512 MiB."""
+STEPS = 4
+"""Times as long as a step on a tall matrix the design of a wide one takes at least."""
+MOST_SECONDS = 15.0
+"""For a step, and for Gram matrices; the first strategy is found in some of them."""
+GRAM_CELLS = 4096
+"""Of structured queries of which the Gram matrix is made (128 MiB)."""
+
+
+def solve_large(workload: Workload, p: float, options: DesignOptions) -> Design:
+    """The best of the strategies that are known, and both bounds.
+
+    Raises:
+        InvalidInputError: queries that ask for nothing but the total.
+    """
+    begin = time.perf_counter()
+    asked = workload.without_offsets()[0]
+    few = is_few(workload, options)
+    solution = _least_norm(asked, p, options) if few else None
+    candidates = _candidates(asked, solution, few=few)
+    best, value, variances = identity(workload.shape[1]), math.inf, np.zeros(0)
+    for strategy in candidates:
+        found, squares = _value(strategy, workload, p)
+        if found == 0:
+            raise InvalidInputError(f"workload {workload.name!r}: {ONLY_THE_TOTAL}")
+        if found < value:
+            best = strategy if strategy.regular else strategy.beside(RECORDS)
+            value, variances = found, squares
+    lower, u, w = _lower(asked, variances, solution, p, options)
+    longest = best.sensitivity_under(Neighbours.REPLACE, "l2")
+    interrupted = solution is not None and solution.status is Status.INTERRUPTED
+    return Design(
+        workload=workload,
+        p=p,
+        neighbours=Neighbours.REPLACE,
+        strategy=best.scaled(1 / longest),
+        certificate=Certificate(min(lower, value), value),
+        dual_factors=((u, w),),
+        status=Status.INTERRUPTED if interrupted else Status.STRUCTURED,
+        steps=0 if solution is None else solution.steps,
+        eigendecompositions=0 if solution is None else solution.eigendecompositions,
+        seconds=time.perf_counter() - begin,
+    )
+
+
+def is_few(workload: Workload, options: DesignOptions) -> bool:
+    """Whether queries are few enough for a strategy of as many rows, in the time that there is."""
+    m, n = workload.shape
+    seconds = step_seconds(m, n)
+    return m < n and m * n <= FEW_ENTRIES and seconds <= MOST_SECONDS and _allows(options, seconds)
+
+
+def _allows(options: DesignOptions, seconds: float) -> bool:
+    """Whether what takes so long leaves time for as much again."""
+    return options.time_limit is None or 2 * seconds <= options.time_limit
+
+
+def _least_norm(workload: Workload, p: float, options: DesignOptions) -> Solution | None:
+    """For add-remove neighbours, whose columns are then compared; None where that takes long."""
+    seconds = STEPS * step_seconds(*workload.shape)
+    if seconds > MOST_SECONDS or not _allows(options, seconds) or not workload.row_sizes().any():
+        return None
+    limit = None if options.time_limit is None else options.time_limit / 2
+    stopping = replace(options, time_limit=limit, rel_gap=max(options.rel_gap, 1e-3)).stopping
+    return solve_norm(DenseOperator(RECORDS.centre(workload.to_dense())), p, options=stopping)
+
+
+def _candidates(workload: Workload, solution: Solution | None, *, few: bool) -> Iterator[Strategy]:
+    """All that there are, the identity first."""
+    yield identity(workload.shape[1])
+    if solution is not None:
+        yield Strategy("design", solution.strategy)
+    if few:
+        yield Strategy("design", workload.to_dense())
+
+
+def _value(strategy: Strategy, workload: Workload, p: float) -> tuple[float, Array]:
+    """A certified upper bound on gamma_(p) under replace, and the variances."""
+    measured, asked = strategy.beside(RECORDS), workload.beside(RECORDS)
+    try:
+        variances = measured.variances(asked)
+    except InvalidInputError:  # queries whose weights are too far apart for its digits
+        return math.inf, np.zeros(0)
+    longest = strategy.sensitivity_under(Neighbours.REPLACE, "l2")
+    value = math.sqrt(power_mean(variances, p / 2)) * longest * (1 + SUM_ROUNDING)
+    if not strategy.regular:
+        queries = asked.to_dense()
+        rest = queries - measured.reconstruction(asked) @ measured.matrix
+        left = power_mean(np.einsum("ij,ij->i", rest, rest), p / 2)
+        value += math.sqrt(2 * left) * (1 + SUM_ROUNDING)
+    return value, variances
+
+
+def _lower(
+    workload: Workload,
+    variances: Array,
+    solution: Solution | None,
+    p: float,
+    options: DesignOptions,
+) -> tuple[float, Array, Array]:
+    """The largest of a few lower bounds, and its weights of queries and cells."""
+    squares = workload.column_squares()
+    power = min(p / 2 - 1, 4.0)
+    u = (variances / variances.max()) ** power
+    pairs = [(u, np.ones(squares.size)), (u, squares)]
+    if solution is not None:
+        pairs.append((solution.dual_u, solution.dual_w))
+    bounds = [(_bound(workload, u, w, p, options), number) for number, (u, w) in enumerate(pairs)]
+    best, number = max(bounds)
+    u, w = pairs[number]
+    return best, u / dual_norm(u, p), w / w.sum()
+
+
+def _bound(workload: Workload, u: Array, w: Array, p: float, options: DesignOptions) -> float:
+    """From a Gram matrix where there is time for one, or from the squares of M alone."""
+    m, n = workload.shape
+    seconds = step_seconds(m, n)
+    if m * n <= FEW_ENTRIES and seconds <= MOST_SECONDS and _allows(options, 4 * seconds):
+        return lower_bound_of_cells(workload.to_dense(), u, w, p)
+    if workload.sparse is not None:
+        return lower_bound_of_cells(workload.sparse, u, w, p)
+    if n <= GRAM_CELLS and _allows(options, seconds):
+        return lower_bound_of_cells(workload.gram(u), u, w, p, gram=True)
+    return 0.0
