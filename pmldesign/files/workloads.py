@@ -287,8 +287,12 @@ def fingerprint(workload: Workload) -> str:
     """SHA-256 of the shape and the entries of a workload, whatever its form in memory."""
     m, n = workload.shape
     digest = hashlib.sha256(f"{m} {n}".encode())
+    columns = None if workload.sparse is None else workload.sparse.tocsc()
     for start in range(0, n, FINGERPRINT_COLUMNS):
         count = min(FINGERPRINT_COLUMNS, n - start)
+        if columns is not None:
+            digest.update((columns[:, start : start + count].toarray(order="C") + 0.0).tobytes())
+            continue
         block = np.zeros((n, count))
         block[np.arange(start, start + count), np.arange(count)] = 1.0
         digest.update(np.ascontiguousarray(workload.matvec(block) + 0.0).tobytes())
