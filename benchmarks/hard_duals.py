@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from pmldesign.workloads import parse_workload
-from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.solution import SolverOptions
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import Relation

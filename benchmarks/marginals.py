@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from pmldesign_solvers.norm.marginals import solve_marginals
-from pmldesign_solvers.norm.options import SolverOptions
+from pmldesign_solvers.norm.solution import SolverOptions
 
 VALUES, GAP, REPEATS = 10, 1e-6, 3
 CASES = [(d, range(3, 4)) for d in (6, 10, 20)] + [(d, range(4)) for d in (6, 10, 20, 50, 100)]

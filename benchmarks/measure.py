@@ -24,14 +24,13 @@ from peers import PEERS
 
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.certificate import certify, upper_bound
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Solution
+from pmldesign_solvers.norm.solution import Solution, SolverOptions
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.merge import MergedWorkload
 from pmldesign_solvers.operators.operator import Array, Operator
 from pmldesign_solvers.oracle import programs
-from pmldesign_solvers.oracle.solve import ProgramError
+from pmldesign_solvers.oracle.programs import ProgramError
 
 REPEATS = 3
 TIGHTER = 1e-8

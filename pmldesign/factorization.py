@@ -31,8 +31,8 @@ from pmldesign.workloads import DenseWorkload, Workload, as_workload
 from pmldesign.workloads.base import MAX_ENTRIES, check_entries
 from pmldesign.workloads.beside import as_public
 from pmldesign.workloads.public import RECORDS, Public, beside_records
-from pmldesign_solvers.operators.normalised import MODERATE, Exponents
 from pmldesign_solvers.operators.operator import TINY, Array
+from pmldesign_solvers.operators.scale import MODERATE, Exponents
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ LAYERS = [
     {"errors"},
 ]
 SOLVER_ROOMS = [
-    {"cubes", "intervals", "participation", "trees"},
+    {"intervals", "participation", "trees"},
     {"search", "oracle", "unions", "tables", "joint", "streams"},
     {"norm"},
     {"certificate"},

@@ -17,7 +17,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.nested import nested_of
 from pmldesign.strategies.kronecker import ProductStrategy
-from pmldesign.strategies.marginals.strategy import MarginalsStrategy
+from pmldesign.strategies.marginals import MarginalsStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public import beside_records
 from pmldesign.workloads.union import counts_asked

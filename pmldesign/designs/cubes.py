@@ -1,7 +1,7 @@
 """From a workload, p and a guarantee to a strategy for cube noise, where questions are few.
 
 Cube noise is no longer better than Laplace noise from about ten measurements on, so nothing is
-searched beyond a rank of MOST_MEASURED (`pmldesign_solvers.cubes.search`). As for Laplace noise
+searched beyond a rank of MOST_MEASURED (`pmldesign_solvers.search.cubes`). As for Laplace noise
 nothing proves that there is no better strategy.
 """
 
@@ -22,7 +22,7 @@ from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.weighting import near_one
-from pmldesign_solvers.cubes.search import rank_of, solve
+from pmldesign_solvers.search.cubes import rank_of, solve
 
 MOST_LOOKED_AT = 128
 """Queries or cells of a workload of which the rank is looked at: a few milliseconds."""

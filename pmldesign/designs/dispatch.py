@@ -64,8 +64,7 @@ from pmldesign.workloads.base import MAX_ENTRIES
 from pmldesign.workloads.nested.regions import REGION_CELLS
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.running import AllRangesWorkload
-from pmldesign_solvers.norm.options import step_seconds
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm.solution import Status, step_seconds
 
 DENSE_CELLS = 2048
 """Largest number of cells of a union of products that is solved as one matrix.
@@ -172,7 +171,7 @@ def _is_dense(workload: KroneckerWorkload) -> bool:
 def _solve_product_pairs(workload: KroneckerWorkload, p: float, options: DesignOptions) -> Design:
     """The best product for add-remove neighbours, as what it is worth under replace."""
     from pmldesign.designs.structured import as_pairs, is_total
-    from pmldesign_solvers.certificate import product_pairs
+    from pmldesign_solvers.certificate import pairs
 
     if all(is_total(factor) for factor in workload.factors):
         raise InvalidInputError(
@@ -186,7 +185,7 @@ def _solve_product_pairs(workload: KroneckerWorkload, p: float, options: DesignO
     duals = [
         (factor, u, w) for factor, (u, w) in zip(workload.factors, design.dual_factors, strict=True)
     ]
-    lower, best = product_pairs.best_duals(duals, p)
+    lower, best = pairs.best_duals(duals, p)
     design = replace(design, dual_factors=tuple((u, w) for _, u, w in best))
     return as_pairs(workload, [workload.factors], design, lower, p, options)
 

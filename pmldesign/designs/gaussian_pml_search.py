@@ -27,10 +27,9 @@ from pmldesign.privacy.priors import merged
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.arguments import RANK_CUTOFF
 from pmldesign.workloads import Workload
-from pmldesign_solvers.norm.options import SolverOptions, step_seconds
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm.solution import SolverOptions, Status, step_seconds
 from pmldesign_solvers.search import gaussian_pml as gaussian_search
-from pmldesign_solvers.search.gaussian_scale import GaussianLeakage
+from pmldesign_solvers.search.gaussian_pml import GaussianLeakage
 from pmldesign_solvers.search.solution import SearchStep, Start
 
 LEAST_EPSILON, LEAST_DELTA = 1e-10, 1e-200

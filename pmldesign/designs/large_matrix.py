@@ -33,13 +33,11 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.public import RECORDS
 from pmldesign_solvers.certificate.cell_products import lower_bound_of_cells
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.options import step_seconds
-from pmldesign_solvers.norm.solution import Solution, Status
+from pmldesign_solvers.norm.solution import Solution, Status, step_seconds
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL
-from pmldesign_solvers.operators.norms import dual_norm, power_mean
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, dual_norm, power_mean
 
 FEW_ENTRIES = 2**26
 """Of queries that are written out, 512 MiB."""

@@ -18,7 +18,7 @@ both sides does not raise a nuclear norm, so that
     t = (r^T N r)^2,   h = (tr N - r^T N r)^2,
 
 d_S over plain attributes alone: again a tree for each S. Rounding of the N is taken off as for
-tables (`pmldesign_solvers.tables.lower.dual_weights`): what a table adds is at most the bound.
+tables (`pmldesign_solvers.tables.lower`): what a table adds is at most the bound.
 """
 
 from __future__ import annotations
@@ -39,20 +39,19 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.nested import (
+    OrbitCounts,
     cells_alone,
     known_places,
     of_weights,
     ordered_tables,
 )
-from pmldesign.strategies.baselines.orbits import OrbitCounts
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.operators.norms import dual_norm, power_mean
-from pmldesign_solvers.operators.operator import EPS, TINY, Array
+from pmldesign_solvers.operators.operator import EPS, TINY, Array, dual_norm, power_mean
 from pmldesign_solvers.tables import free_vector
-from pmldesign_solvers.tables.lower.frames import frame, root_of
-from pmldesign_solvers.tables.measured import Measured, measured
+from pmldesign_solvers.tables.frames import frame, root_of
+from pmldesign_solvers.tables.free_vector import Measured, measured
 from pmldesign_solvers.tables.query_weights import Question, weighted
 from pmldesign_solvers.trees.shares import Shares
 from pmldesign_solvers.trees.sweeps import swept

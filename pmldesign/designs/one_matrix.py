@@ -52,7 +52,7 @@ def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design
 
 def _solve_program(workload: Workload, p: float, options: DesignOptions) -> Solution:
     from pmldesign_solvers.oracle import programs
-    from pmldesign_solvers.oracle import solve as semidefinite
+    from pmldesign_solvers.oracle import programs as semidefinite
 
     solver, (m, n) = options.solver.upper(), workload.shape
     if m + n > MAX_PROGRAM_SIZE.get(solver, m + n):

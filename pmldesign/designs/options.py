@@ -21,8 +21,7 @@ from pmldesign.strategies.participation.schema import (
     participation_refusal,
 )
 from pmldesign.strategies.participation.strategy import with_participation
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Step
+from pmldesign_solvers.norm.solution import SolverOptions, Step
 from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.search.solution import SearchStep
 

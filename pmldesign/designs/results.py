@@ -22,9 +22,9 @@ from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.search.solution import Start
+from pmldesign_solvers.structure import kronecker
 
 if TYPE_CHECKING:
     from pmldesign.streams import GridNoise, Stream
@@ -180,7 +180,7 @@ class Design(Drawn, Displayed):
 
 
 def _outer(factors: Sequence[Array]) -> Array:
-    return factors[0] if len(factors) == 1 else mode_products.outer(factors)
+    return factors[0] if len(factors) == 1 else kronecker.outer(factors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -46,8 +46,7 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.union import by_attribute
-from pmldesign_solvers.norm.options import BEYOND
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm.solution import BEYOND, Status
 from pmldesign_solvers.unions.cell_blocks import ANSWERED
 
 CLOSE = 1e-6

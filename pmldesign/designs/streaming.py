@@ -15,10 +15,10 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.workloads import Workload
-from pmldesign_solvers.norm.options import DEFAULTS
+from pmldesign_solvers.norm.solution import DEFAULTS
 from pmldesign_solvers.operators.merge import MergedWorkload
-from pmldesign_solvers.operators.normalised import normalised
 from pmldesign_solvers.operators.operator import column_blocks
+from pmldesign_solvers.operators.scale import normalised
 
 
 def require_streaming(workload: Workload, relation: Neighbours, *, full_rank: bool) -> None:

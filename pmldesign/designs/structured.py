@@ -33,7 +33,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.kronecker import ProductStrategy
-from pmldesign.strategies.marginals.strategy import MarginalsStrategy
+from pmldesign.strategies.marginals import MarginalsStrategy
 from pmldesign.strategies.streams import AllRangesStrategy, StreamStrategy
 from pmldesign.workloads import (
     MarginalsWorkload,
@@ -47,7 +47,7 @@ from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload
 from pmldesign.workloads.union import by_attribute, products_over
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.certificate.product_pairs import lower_of_weights
+from pmldesign_solvers.certificate.pairs import lower_of_weights
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import AllRanges

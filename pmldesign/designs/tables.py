@@ -55,12 +55,11 @@ from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.joint import solve as joint
 from pmldesign_solvers.joint.spaces import MOST_CELLS
 from pmldesign_solvers.norm.solution import Outcome, Status
-from pmldesign_solvers.operators.norms import dual_norm, power_mean
-from pmldesign_solvers.operators.operator import EPS, TINY, Array
+from pmldesign_solvers.operators.operator import EPS, TINY, Array, dual_norm, power_mean
+from pmldesign_solvers.tables import lower as pairs
 from pmldesign_solvers.tables import solve as tables
 from pmldesign_solvers.tables.couplings import Coupled
-from pmldesign_solvers.tables.lower import replace as pairs
-from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.tables.query_weights import Question
 from pmldesign_solvers.tables.sectors import Sector
 

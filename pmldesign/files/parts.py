@@ -29,7 +29,7 @@ from pmldesign.workloads.tables.base import attribute_sizes
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
-from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.tables.problem import Attributes
 from pmldesign_solvers.tables.sectors import Sector
 

@@ -65,7 +65,7 @@ from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy, from_coeff
 from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.identity_and_rows import IdentityAndRows
 from pmldesign.strategies.kronecker import ProductStrategy
-from pmldesign.strategies.marginals.strategy import MarginalsStrategy
+from pmldesign.strategies.marginals import MarginalsStrategy
 from pmldesign.strategies.nested.regions import RegionsStrategy, from_nodes
 from pmldesign.strategies.nested.tables import RegionTablesStrategy, from_table_nodes
 from pmldesign.strategies.participation.epochs import EpochStrategy

@@ -53,8 +53,8 @@ from pmldesign.privacy.outward import UNIT, shortest
 from pmldesign.privacy.promises import Promise
 from pmldesign.privacy.public_sample import SampledAlpha
 from pmldesign.workloads.display import count_text
-from pmldesign_solvers.operators.moved_mass import worst_masses
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
+from pmldesign_solvers.search.laplace_noise import worst_masses
 
 ALPHA_ROUNDING = 1e-12
 """By how much the sum of alpha may exceed 1, so that 1/3 + 1/3 + 1/3 and 0.1 * 10 are accepted."""

@@ -15,28 +15,26 @@ from pmldesign.strategies.baselines.registry import BASELINES as BASELINES
 from pmldesign.strategies.baselines.registry import Baseline as Baseline
 from pmldesign.strategies.baselines.registry import baseline as baseline
 from pmldesign.strategies.baselines.regular import RegularStrategy as RegularStrategy
+from pmldesign.strategies.baselines.trees import best_tree as best_tree
 from pmldesign.strategies.baselines.trees import haar_wavelet as haar_wavelet
 from pmldesign.strategies.baselines.trees import tree as tree
-from pmldesign.strategies.baselines.weighted_trees import best_tree as best_tree
-from pmldesign.strategies.baselines.weighted_trees import weighted_tree as weighted_tree
+from pmldesign.strategies.baselines.trees import weighted_tree as weighted_tree
 from pmldesign.workloads import Workload, as_workload
 from pmldesign_solvers import face
 
 __getattr__ = face(
     __name__,
     {
-        "baselines.characters": "fourier hadamard henzinger_upadhyay",
-        "baselines.eigen": "eigen_design",
-        "baselines.long_trees": "LongTree",
+        "baselines.orthogonal": "eigen_design fourier hadamard henzinger_upadhyay",
         "baselines.nested": "cells_alone equal_shares measured queries_alone",
         "baselines.queries": "BinaryQueries QueriesStrategy RunningQueries WrittenQueries",
         "baselines.toeplitz": "ToeplitzStrategy",
+        "baselines.long_trees": "LongTree",
         "beside": "BesideStrategy BesideTables",
         "blocks": "BlockStrategy",
-        "chains": "ChainStrategy",
         "identity_and_rows": "DENSE_ROWS IdentityAndRows",
         "kronecker": "ProductStrategy",
-        "marginals.strategy": "MarginalsStrategy",
+        "marginals": "MarginalsStrategy",
         "nested.regions": "RegionsStrategy",
         "nested.tables": "RegionTablesStrategy",
         "participation.epochs": "EpochStrategy",
@@ -45,7 +43,7 @@ __getattr__ = face(
         "participation.strategy": "ParticipationStrategy with_participation",
         "recurrent": "FactorStrategy RecurrentStrategy",
         "row_kinds": "kinds_of_products kinds_of_tables",
-        "streams": "AllRangesStrategy StreamStrategy",
+        "streams": "AllRangesStrategy ChainStrategy StreamStrategy",
         "structured": "CountsStrategy StructuredStrategy",
         "tables.distances": "TableDistances",
         "tables.matrices": "TableMatricesStrategy",

@@ -47,8 +47,7 @@ from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.display import Displayed, Drawn, Facts, count_text
 from pmldesign.workloads.public import NOTHING, Public, beside_records
 from pmldesign.workloads.weighting import near_one
-from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.operators.operator import Array, Indices, power_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

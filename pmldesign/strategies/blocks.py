@@ -1,4 +1,4 @@
-r"""Strategies that measure one attribute by a matrix of its own for each combination of the others.
+"""Strategies that measure one attribute by a matrix of its own for each combination of the others.
 
     R = sum_b R_b x v_b^T,     v_b = x_j V_j[:, b_j],
 
@@ -6,10 +6,20 @@ V_j (n_j x n_j) orthonormal, attribute i in its place (`pmldesign_solvers.unions
 some combinations b share a block R_b, others are not measured. The measurements of one block come
 one combination after the other, block by block. Nothing is formed but R_b, V_j and what measures
 the histogram; norms of columns and variances are sums over b of products.
+
+Distances. The norms of the columns are sums over b of the norm of a column of R_b
+times those of rows of the V_j: in the l2 norm of squares, in the l1 norm of absolute values.
+
+Under replace let the projections on the columns of V_j that go with the same blocks throughout have
+one value on the diagonal and one off it, as for histograms and totals. Then the inner product of
+two columns (c, x), (c', x') of R is an entry of a sum of Gram matrices R_b^T R_b that depends on
+the set of attributes in which x and x' differ. Otherwise, and in the l1 norm, two columns are at
+most twice the longest of them apart.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from functools import cached_property
@@ -20,19 +30,111 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Norm
+from pmldesign.privacy.outward import UNIT, raised
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import ANSWER_TOLERANCE, Strategy
-from pmldesign.strategies.block_distances import BlockDistances
 from pmldesign.strategies.sensitivity import product_labels
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.structure import kronecker
+from pmldesign_solvers.structure.eigenspaces import Eigenspaces
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.product_basis import Basis
 
 if TYPE_CHECKING:
     from pmldesign.strategies.whole.lattice import Lattice
+
+
+EQUAL_ENTRIES = 1e-12
+"""Entries of a projection that differ by no more are one."""
+DIFFERING = 10
+"""Most other attributes of which all sets are gone through."""
+
+
+class BlockDistances:
+    """Norms and distances of the columns of a strategy of blocks."""
+
+    def __init__(self, design: BlockDesign) -> None:
+        self._design = design
+        self._known: dict[Norm, float] = {}
+
+    def longest(self, norm: Norm) -> float:
+        """Largest norm of a column."""
+        if norm not in self._known:
+            self._known[norm] = self._longest(norm)
+        return self._known[norm]
+
+    def farthest(self, norm: Norm) -> float:
+        """Largest distance of two columns, or a bound above it."""
+        most = 2 * self.longest(norm)
+        exact = None if norm == "l1" else self._diameter
+        return most if exact is None else min(exact, most)
+
+    def _longest(self, norm: Norm) -> float:
+        power = 1 if norm == "l1" else 2
+        sums = [(np.abs(block.matrix) ** power).sum(axis=0) for block in self._design.blocks]
+        shares = [np.abs(space.vectors) ** power @ space.members for space in self._design.spaces]
+        values = np.stack([*sums, np.zeros_like(sums[0])])
+        largest = float(self._design.spread(values, shares).max())
+        return raised(largest if norm == "l1" else math.sqrt(largest), self._terms)
+
+    @cached_property
+    def _diameter(self) -> float | None:
+        """Largest l2 distance of two columns, rounded up; None if it takes the matrix."""
+        pairs = [_two_values(space) for space in self._design.spaces]
+        two_values = [pair for pair in pairs if pair is not None]
+        if len(two_values) < len(pairs) or len(pairs) > DIFFERING:
+            return None
+        squares = self._gram([same for same, _ in two_values]).diagonal()
+        largest = 0.0
+        # an attribute with a single cell is the same everywhere
+        attributes = zip(two_values, self._design.bases, strict=True)
+        choices = [pair if len(basis) > 1 else pair[:1] for pair, basis in attributes]
+        for values in itertools.product(*choices):
+            apart = squares[:, None] + squares - 2 * self._gram(values)
+            largest = max(largest, float(apart.max()))
+        # entries of a projection are known to ALIKE, and the diagonal of the smallest is 1/n
+        rounding = 4 * EQUAL_ENTRIES * sum(map(len, self._design.bases)) + 4 * self._terms * UNIT
+        return raised(math.sqrt(largest + rounding * 2 * float(squares.max())), 4)
+
+    @property
+    def _terms(self) -> int:
+        """Roundings of a norm or an inner product of two columns at most."""
+        design = self._design
+        rows = max(len(block.matrix) for block in design.blocks)
+        return (
+            rows + sum(map(len, design.bases)) + design.pattern.size + 20 * len(design.bases) + 20
+        )
+
+    def _gram(self, values: Sequence[Array]) -> Array:
+        """Inner products where the projections on all spaces have these entries."""
+        pattern = self._design.pattern
+        asked = pattern >= 0
+        shares = kronecker.outer(values).reshape(pattern.shape)[asked]
+        weights = np.bincount(pattern[asked], weights=shares, minlength=len(self._grams))
+        return np.asarray(np.tensordot(weights, self._grams, axes=1))
+
+    @cached_property
+    def _grams(self) -> Array:
+        return np.stack([block.matrix.T @ block.matrix for block in self._design.blocks])
+
+
+def _two_values(space: Eigenspaces) -> tuple[Array, Array] | None:
+    """The values of every projection on and off the diagonal, if each has one there."""
+    n = len(space.labels)
+    off = ~np.eye(n, dtype=bool)
+    same, other = [], []
+    for number in range(space.members.shape[1]):
+        vectors = space.vectors[:, space.labels == number]
+        projection = vectors @ vectors.T
+        diagonal, beside = projection.diagonal(), projection[off]
+        if np.ptp(diagonal) > EQUAL_ENTRIES or (n > 1 and np.ptp(beside) > EQUAL_ENTRIES):
+            return None
+        same.append(float(diagonal[0]))
+        other.append(float(beside[0]) if n > 1 else 0.0)
+    return np.array(same), np.array(other)
+
 
 ORTHONORMAL = 1e-8
 """Largest entry of V^T V - 1 of a basis."""
@@ -115,8 +217,8 @@ class BlockStrategy(StructuredStrategy):
     def through(
         self,
         x: Array,
-        maps: Sequence[mode_products.Map],
-        turns: Sequence[mode_products.Map] | None = None,
+        maps: Sequence[kronecker.Map],
+        turns: Sequence[kronecker.Map] | None = None,
     ) -> Array:
         """What the blocks' maps make of the coordinates of x in the bases.
 
@@ -128,7 +230,7 @@ class BlockStrategy(StructuredStrategy):
         along = self._turns(transposed=True)
         if turns is not None:
             along = [*turns[: self.index], along[self.index], *turns[self.index :]]
-        turned = mode_products.apply(along, self.sizes, x)
+        turned = kronecker.apply(along, self.sizes, x)
         free = np.moveaxis(turned.reshape(*self.sizes, -1), self.index, 0)
         slices = np.ascontiguousarray(free).reshape(len(free), self.combinations.size, -1)
         images = []
@@ -151,7 +253,7 @@ class BlockStrategy(StructuredStrategy):
         shape = (cells, *self.combinations.shape, columns.shape[1])
         turned = np.ascontiguousarray(np.moveaxis(slices.reshape(shape), 0, self.index))
         flat = turned.reshape(self.cells, *measurements.shape[1:])
-        return mode_products.apply(self._turns(transposed=False), self.sizes, flat)
+        return kronecker.apply(self._turns(transposed=False), self.sizes, flat)
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine, as `Strategy.require_answers`."""
@@ -212,9 +314,9 @@ class BlockStrategy(StructuredStrategy):
     def _distances(self) -> BlockDistances:
         return BlockDistances(self._design)
 
-    def _turns(self, *, transposed: bool) -> list[mode_products.Map]:
+    def _turns(self, *, transposed: bool) -> list[kronecker.Map]:
         """V_j^T or V_j along the other axes."""
-        turns: list[mode_products.Map] = [
+        turns: list[kronecker.Map] = [
             (basis.T if transposed else basis).__matmul__ for basis in self.bases
         ]
         turns.insert(self.index, lambda y: y)

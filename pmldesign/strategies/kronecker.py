@@ -37,10 +37,9 @@ from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import MAX_ENTRIES, Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign.workloads.tables.base import positive_weights
-from pmldesign_solvers.operators import mode_products
-from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.structure.farthest_columns import largest_sum
+from pmldesign_solvers.operators.operator import Array, Indices, power_mean
+from pmldesign_solvers.structure import kronecker
+from pmldesign_solvers.structure.kronecker import largest_sum
 
 if TYPE_CHECKING:
     from pmldesign.strategies.row_kinds import RowKinds
@@ -179,14 +178,14 @@ class ProductStrategy(StructuredStrategy):
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
         maps = [factor.measure for factor in self.factors]
-        measured = mode_products.apply(maps, self.sizes, x)
+        measured = kronecker.apply(maps, self.sizes, x)
         return np.asarray((measured.T * self._roots).T)
 
     def estimate(self, measurements: Array) -> Array:
         """R^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
         maps = [factor.estimate for factor in self.factors]
         rows = [factor.shape[0] for factor in self.factors]
-        return mode_products.apply(maps, rows, (measurements.T / self._roots).T)
+        return kronecker.apply(maps, rows, (measurements.T / self._roots).T)
 
     @property
     def tells_total(self) -> bool:
@@ -197,7 +196,7 @@ class ProductStrategy(StructuredStrategy):
         """(R^T R)^+ 1, shape (n,): one of vectors, up to the weights."""
         check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
         sums = [factor.pseudo_inverse.sum(axis=0) for factor in self.factors]
-        return self.estimate(mode_products.outer(sums) / self._roots)
+        return self.estimate(kronecker.outer(sums) / self._roots)
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """As for all structures; none beside a table, which is not for PML."""
@@ -291,9 +290,9 @@ class ProductStrategy(StructuredStrategy):
     def _variances(self, part: Sequence[Workload]) -> Array:
         pairs = list(zip(self.factors, part, strict=True))
         if self.weights is None:
-            return mode_products.outer([factor.variances(queries) for factor, queries in pairs])
+            return kronecker.outer([factor.variances(queries) for factor, queries in pairs])
         squares = [factor.reconstruction(queries) ** 2 for factor, queries in pairs]
-        return mode_products.multiply(squares, 1 / self.weights)
+        return kronecker.multiply(squares, 1 / self.weights)
 
 
 def _norm_beside(factors: Sequence[Strategy], part: Sequence[Workload], power: float) -> float:
@@ -334,4 +333,4 @@ def _weights(strategies: Sequence[Strategy]) -> Array | None:
         return None
     check_entries("the weights of a product", (math.prod(s.shape[0] for s in strategies), 1))
     pairs = zip(vectors, strategies, strict=True)
-    return mode_products.outer([np.ones(s.shape[0]) if v is None else v for v, s in pairs])
+    return kronecker.outer([np.ones(s.shape[0]) if v is None else v for v, s in pairs])

@@ -23,9 +23,9 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.columns import column_labels
 from pmldesign.privacy.neighbours import Neighbours, Norm, sensitivity_above
 from pmldesign.privacy.outward import UNIT, digits_spanned, float_above, raised, size, unscaled
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.structure.farthest_columns import (
+from pmldesign_solvers.structure import kronecker
+from pmldesign_solvers.structure.kronecker import (
     largest_l1_distance,
     largest_l2_distance,
     largest_weighted_distance,
@@ -89,10 +89,10 @@ def _longest_weighted(factors: Sequence[Array], weights: Array, norm: Norm) -> f
     units = sum(map(len, factors)) + 4 * len(factors) + 4
     if norm == "l1":
         columns = [np.abs(factor.T) for factor in factors]
-        largest = float(mode_products.multiply(columns, np.sqrt(weights)).max())
+        largest = float(kronecker.multiply(columns, np.sqrt(weights)).max())
     else:
         columns = [factor.T**2 for factor in factors]
-        largest = float(mode_products.multiply(columns, weights).max())
+        largest = float(kronecker.multiply(columns, weights).max())
     if largest < FAINTEST:
         raise InvalidInputError(
             "the strategy has a largest column less than 1e-100 of what its largest entries and "

@@ -35,7 +35,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.streams.on_line import OnLine
 from pmldesign.streams.rows import INPUT_BITS, OUTPUT_BITS
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.streams.blocks import SIZE
+from pmldesign_solvers.streams.factor import SIZE
 
 FINENESS = 1e-6
 """Part of the sensitivity that rounding to the grid may add; the scale of the noise pays for it."""

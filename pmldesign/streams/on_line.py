@@ -45,7 +45,7 @@ from pmldesign.streams.sums import Sums, question_of
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.running import RunningWorkload
-from pmldesign_solvers.intervals.on_line import open_factor
+from pmldesign_solvers.intervals.beside import open_factor
 from pmldesign_solvers.operators.operator import Array
 
 

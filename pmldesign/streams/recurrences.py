@@ -28,8 +28,7 @@ from pmldesign.streams.rows import (
     WholeWindow,
     WindowDecoder,
 )
-from pmldesign_solvers.streams.blocks import SIZE, BlockRows
-from pmldesign_solvers.streams.factor import Factor
+from pmldesign_solvers.streams.factor import SIZE, BlockRows, Factor
 
 
 class Recurrence(Protocol):

@@ -33,7 +33,7 @@ import numpy as np
 import scipy
 
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.streams.blocks import SIZE, BlockRows, Blocks
+from pmldesign_solvers.streams.factor import SIZE, BlockRows, Blocks
 
 Number = TypeVar("Number", int, float)
 _Lists = tuple[list[list[int]], list[list[int]], list[int], list[list[int]]]

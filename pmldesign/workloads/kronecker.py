@@ -25,7 +25,6 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.weighting import WeightedWorkload, factor_weights, scaled_factors
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.dense import NO_QUERIES, DenseOperator
 from pmldesign_solvers.operators.operator import (
     EPS,
@@ -35,6 +34,7 @@ from pmldesign_solvers.operators.operator import (
     Operator,
     column_blocks,
 )
+from pmldesign_solvers.structure import kronecker
 
 MERGED_ENTRIES = 2**24
 """Largest workload, in entries, whose rows and columns are compared with each other (128 MiB)."""
@@ -97,7 +97,7 @@ class KroneckerOperator(Operator):
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
-        return mode_products.apply(
+        return kronecker.apply(
             [factor.matvec for factor in self._factors],
             [factor.shape[1] for factor in self._factors],
             x,
@@ -106,7 +106,7 @@ class KroneckerOperator(Operator):
 
     def rmatvec(self, y: Array) -> Array:
         """A^T y, for y of shape (m,) or (m, c)."""
-        return mode_products.apply(
+        return kronecker.apply(
             [factor.rmatvec for factor in self._factors],
             [factor.shape[0] for factor in self._factors],
             y,
@@ -123,7 +123,7 @@ class KroneckerOperator(Operator):
 
     def row_sizes(self) -> Array:
         """Largest absolute entry of every row, shape (m,)."""
-        return mode_products.outer([factor.row_sizes() for factor in self._factors])
+        return kronecker.outer([factor.row_sizes() for factor in self._factors])
 
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns."""
@@ -219,13 +219,13 @@ class KroneckerWorkload(KroneckerOperator, Workload):
 
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): the squared norms of the columns."""
-        return mode_products.outer([factor.column_squares() for factor in self.factors])
+        return kronecker.outer([factor.column_squares() for factor in self.factors])
 
     def longest_difference(self) -> float:
         """Largest squared distance of two columns, rounded up."""
         if self.shape[1] <= WRITTEN_CELLS:
             return super().longest_difference()
-        from pmldesign_solvers.structure.farthest_columns import largest_distance_of_grams
+        from pmldesign_solvers.structure.kronecker import largest_distance_of_grams
 
         grams = [factor.gram(np.ones(factor.shape[0])) for factor in self.factors]
         rounding = sum(sum(factor.shape) for factor in self.factors) * EPS

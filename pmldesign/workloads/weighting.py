@@ -26,9 +26,8 @@ from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.sparse import SparseWorkload
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.normalised import MODERATE
 from pmldesign_solvers.operators.operator import EPS, Array, Indices, Merged, Operator
-from pmldesign_solvers.operators.scaled_rows import ScaledRows
+from pmldesign_solvers.operators.scale import MODERATE, ScaledRows
 
 if TYPE_CHECKING:
     from pmldesign_solvers.streams.chain import RunningSums

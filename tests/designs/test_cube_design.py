@@ -12,7 +12,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_guarantee, read_noise, verify_file, write_strategy
 from pmldesign.privacy import Noise
 from pmldesign.workloads import as_workload
-from pmldesign_solvers.cubes import CubeProblem, rank_of, solve
+from pmldesign_solvers.search import CubeProblem, cubes, rank_of
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_random_questions_of_yes_and_no(seed):
         if step.number == 2 + 2 * seed:
             raise KeyboardInterrupt
 
-    solution = solve(A, 2.0, replace=False, callback=enough)
+    solution = cubes.solve(A, 2.0, replace=False, callback=enough)
     assert solution.error < 10.25
     # its own error, from the definition
     R = solution.strategy
@@ -65,7 +65,7 @@ def test_never_worse_than_a_start(replace):
         A -= A.mean(axis=1, keepdims=True)
     spread = np.ptp(A, axis=1).max() if replace else np.abs(A).max()
     plain = math.sqrt(6 * 7 / 3) * math.sqrt(5) * spread
-    solution = solve(A, 2.0, replace=replace, starts=[A], time_limit=0.2)
+    solution = cubes.solve(A, 2.0, replace=replace, starts=[A], time_limit=0.2)
     assert solution.error <= plain * (1 + 1e-9)
     assert all(start.after <= start.before * (1 + 1e-12) for start in solution.starts)
 

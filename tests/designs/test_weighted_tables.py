@@ -14,8 +14,7 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, PureDP
 from pmldesign.strategies import WeightedTablesStrategy, baseline
 from pmldesign.workloads import MarginalsWorkload, parse_workload
-from pmldesign_solvers.search import TableProblem, covers
-from pmldesign_solvers.search.supports import moves
+from pmldesign_solvers.search import TableProblem, covers, supports
 from pmldesign_solvers.structure import residual_spaces
 
 REGION = "histogram:2*histogram:{0}*total:{1}+total:2*total:{0}*histogram:{1}"
@@ -80,7 +79,7 @@ def test_unions_and_neighbours_are_nearly_as_good_as_all_subsets(monkeypatch):
     """Where all tables by few attributes are not listed."""
     workload, guarantee = parse_workload("marginals:9,4,7,2,5,ways=3"), PureDP(1.0)
     all_subsets = error(weighted_tables(workload, guarantee, 2), workload, guarantee)
-    monkeypatch.setattr(moves, "FEW_ATTRIBUTES", 3)
+    monkeypatch.setattr(supports, "FEW_ATTRIBUTES", 3)
     from_unions = error(weighted_tables(workload, guarantee, 2), workload, guarantee)
     assert from_unions <= all_subsets * 1.02
 

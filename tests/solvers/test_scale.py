@@ -13,7 +13,7 @@ from scipy import sparse
 
 from pmldesign.workloads import SparseWorkload, parse_workload
 from pmldesign_solvers.norm import SolverOptions, Status, fixed_point, solve_norm
-from pmldesign_solvers.operators import DenseOperator, normalised, without_offsets
+from pmldesign_solvers.operators import DenseOperator, scale, without_offsets
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "robustness"))
 
@@ -113,7 +113,7 @@ def test_operators_that_are_no_matrix_keep_their_form(relation):
         operator = parse_workload(text)
         rows, cells = operator.shape
         rng = np.random.default_rng(0)
-        scaled = normalised.PowersOfTwo(operator, np.full(rows, 2.0**30))
+        scaled = scale.PowersOfTwo(operator, np.full(rows, 2.0**30))
         dense = 2.0**30 * operator.to_dense()
         u, half = rng.random(rows), rng.standard_normal((cells, 3))
         assert scaled.gram(u) == pytest.approx(dense.T * u @ dense)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import helmert
 
-from pmldesign.strategies.marginals import residuals
+from pmldesign.strategies import residuals
 
 
 @given(st.integers(1, 20), st.integers(0, 2**32 - 1))

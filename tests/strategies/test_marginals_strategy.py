@@ -13,7 +13,7 @@ from scipy.linalg import helmert
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
 from pmldesign.strategies import MarginalsStrategy, Strategy
-from pmldesign.strategies.marginals import residuals as residual_tables
+from pmldesign.strategies import residuals as residual_tables
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 from pmldesign_solvers.norm import solve_marginals
 

@@ -33,7 +33,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import at_least, at_most, of_scale, shortest
 from pmldesign.strategies.baselines.registry import usual_baselines
 from pmldesign.workloads import Workload
-from pmldesign_solvers.norm.options import BEYOND
+from pmldesign_solvers.norm.solution import BEYOND
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

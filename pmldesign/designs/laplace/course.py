@@ -36,14 +36,12 @@ from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, baseline, product_strategy
-from pmldesign.strategies.baselines.nested import known_places, nested_of, of_weights
-from pmldesign.strategies.baselines.orbits import OrbitCounts
+from pmldesign.strategies.baselines.nested import OrbitCounts, known_places, nested_of, of_weights
 from pmldesign.strategies.identity_and_rows import IdentityAndRows, outweigh
 from pmldesign.workloads import Workload
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.union import tables_asked
-from pmldesign_solvers.norm.options import BEYOND
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm.solution import BEYOND, Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search import laplace as l1_strategies
 from pmldesign_solvers.search.laplace import SearchOptions

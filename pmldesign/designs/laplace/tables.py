@@ -33,8 +33,8 @@ from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign.workloads.tables.same import Table, as_tables_over
 from pmldesign.workloads.union import tables_asked, together
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.search.supports import steepest
-from pmldesign_solvers.search.supports.weights import Scale, ScaleOf, TableProblem, total_scale
+from pmldesign_solvers.search import supports
+from pmldesign_solvers.search.support_weights import Scale, ScaleOf, TableProblem, total_scale
 from pmldesign_solvers.structure.subsets import residual_spaces
 
 LISTED = 8
@@ -98,7 +98,7 @@ def weighted_tables(
     scale_of: ScaleOf = total_scale
     if isinstance(guarantee, OnPriors) and len(used) <= LISTED:
         scale_of = _leakage_scales(workload, guarantee, values)
-    found = steepest.solve(problem, p, scale_of=scale_of, public=public, deadline=deadline)
+    found = supports.solve(problem, p, scale_of=scale_of, public=public, deadline=deadline)
     return WeightedTablesStrategy(
         "weighted-tables", sizes, as_sets(found.tables, used), found.theta / found.theta.sum()
     )
@@ -201,7 +201,7 @@ def weighted_products(
     problem = _problem(sizes, tables, subsets, used, designs, public_total)
     if len(problem.residuals) > MOST_TABLES:
         return None
-    found = steepest.solve(problem, p, public=public_total, deadline=deadline)
+    found = supports.solve(problem, p, public=public_total, deadline=deadline)
     return WeightedProductsStrategy(
         "weighted-products",
         sizes,

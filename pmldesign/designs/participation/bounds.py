@@ -27,7 +27,7 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.running import RunningWorkload
 from pmldesign_solvers.norm.solution import Status, Step
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.participation import fixed_epochs, pattern_dual
+from pmldesign_solvers.participation import fixed_epochs, patterns
 from pmldesign_solvers.participation.epochs import Epochs
 from pmldesign_solvers.participation.fixed_epochs import EpochSolution
 from pmldesign_solvers.streams.chain import RunningSums
@@ -129,9 +129,9 @@ def of_patterns(
     n, fixed = sums.cells, participation.fixed
     if n > PATTERN_CELLS:
         return None
-    steps = pattern_dual.patterns(n, participation.reach(n), participation.apart, fixed=fixed)
+    steps = patterns.patterns(n, participation.reach(n), participation.apart, fixed=fixed)
     limit = DESCENT_STEPS[fixed] if n <= MANY_CELLS else FEW_STEPS
-    bound = pattern_dual.solve(sums, steps, limit, watch.bounded)
+    bound = patterns.solve(sums, steps, limit, watch.bounded)
     dual = ((np.ones(n), bound.blocks),)
     return LowerBound(bound.lower, dual, bound.steps, f"{len(steps)} patterns"), bound.gram
 

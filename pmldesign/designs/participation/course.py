@@ -68,7 +68,8 @@ from pmldesign.workloads import Workload
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.participation import banded, poles
+from pmldesign_solvers.participation import poles
+from pmldesign_solvers.participation.scaled_toeplitz import solve_banded
 from pmldesign_solvers.streams.chain import RunningSums
 
 Solve = Callable[[Workload, float, DesignOptions], Design]
@@ -352,7 +353,7 @@ def _searched(
     if n > SEARCHED_CELLS or widest > RANGE:
         return
     if buffers is None and apart > 1 and not participation.fixed:
-        point = banded.solve(sums, participation.times, apart, watch.reached)
+        point = solve_banded(sums, participation.times, apart, watch.reached)
         yield "banded, rows and columns scaled", Strategy("design", point.matrix)
         if watch.over:
             return

@@ -14,7 +14,7 @@ Gaussian noise (`privacy.composition`), for releases that were chosen after othe
 Tables over sets S of attributes tell what the residuals of all T within them tell, with the
 orthonormal coordinates
 
-    Q_T = (x)_i (H_i if i in T, else 1^T / n_i^(1/2)),    H_i contrasts (`marginals.residuals`),
+    Q_T = (x)_i (H_i if i in T, else 1^T / n_i^(1/2)),    H_i contrasts (`strategies.residuals`),
 
 together Q, of d = sum_T prod_{i in T} (n_i - 1) rows: as many numbers as the tables have of their
 own. A strategy on these tables is R = B Q with B = R Q^T, so that R^+ = Q^T B^+, and an answer to
@@ -44,8 +44,8 @@ from pmldesign.release.people.queries import NamedQueries, named_queries
 from pmldesign.release.people.schema import Schema
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.base import ANSWER_TOLERANCE
-from pmldesign.strategies.marginals.residuals import contrasts
 from pmldesign.strategies.participation.schema import as_participation
+from pmldesign.strategies.residuals import contrasts
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries

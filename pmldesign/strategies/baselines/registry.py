@@ -15,19 +15,26 @@ from difflib import get_close_matches
 from pmldesign.arguments import instance
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.baselines.characters import fourier, hadamard, henzinger_upadhyay
-from pmldesign.strategies.baselines.eigen import eigen_design
-from pmldesign.strategies.baselines.elementary import identity, product_strategy, square_root
+from pmldesign.strategies.baselines.elementary import (
+    identity,
+    product_strategy,
+    square_root,
+)
+from pmldesign.strategies.baselines.orthogonal import (
+    eigen_design,
+    fourier,
+    hadamard,
+    henzinger_upadhyay,
+)
 from pmldesign.strategies.baselines.queries import workload_strategy
-from pmldesign.strategies.baselines.trees import haar_wavelet, tree
-from pmldesign.strategies.baselines.weighted_trees import best_tree, weighted_tree
+from pmldesign.strategies.baselines.trees import best_tree, haar_wavelet, tree, weighted_tree
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import by_attribute
 
-SHARES = EQUAL_SHARES, LEVEL_SHARES = "equal-shares", "level-shares"
+SHARES = "equal-shares", "level-shares"
 """Of counts that nest: the budget divided evenly among the levels, or as is best at p = 2."""
 
 
@@ -183,9 +190,16 @@ def nested_baseline(name: str, workload: Workload) -> Strategy | None:
     """Of counts that nest, by their tree; None where matrices will do."""
     if not isinstance(workload.whole, NestedWorkload):
         return None
-    from pmldesign.strategies.baselines.nested import regions_baseline
+    from pmldesign.strategies.baselines import nested
 
-    return regions_baseline(name, workload)
+    counts = workload.whole
+    makers: dict[str, Callable[[NestedWorkload], Strategy | None]] = {
+        "equal-shares": nested.equal_shares,
+        "level-shares": nested.level_shares,
+    }
+    if counts.shape[1] > WRITTEN_CELLS:
+        makers |= {"identity": nested.cells_alone, "workload": nested.queries_alone}
+    return makers[name](counts) if name in makers else None
 
 
 def usual_baselines(workload: Workload) -> tuple[str, ...]:

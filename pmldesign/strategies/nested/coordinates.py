@@ -19,13 +19,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pmldesign.privacy.neighbours import Norm
-from pmldesign.strategies.marginals.residuals import contrasts, expand
+from pmldesign.strategies.residuals import contrasts, expand
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.nested.tables import Table, along_axes, table_distances
-from pmldesign_solvers.operators import mode_products
-from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.operators.operator import Array, Indices, power_mean
+from pmldesign_solvers.structure import kronecker
+from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.trees.spaces import Spaces, ordered_spaces, spaces_of
 
 MOST_ANSWERS = 128
@@ -85,7 +84,7 @@ class Coordinates:
             self.ordered[i].inverse[:, 0] if i in self.ordered else np.full(n, 1 / n)
             for i, n in enumerate(self.sizes)
         ]
-        return mode_products.outer(parts)
+        return kronecker.outer(parts)
 
     def spaces(
         self,
@@ -128,7 +127,7 @@ class Coordinates:
             for S in kind:
                 if set(S) <= set(table):
                     pairs = zip(table, asked, strict=True)
-                    row += mode_products.outer([parts[i in S] for i, parts in pairs])
+                    row += kronecker.outer([parts[i in S] for i, parts in pairs])
         return values
 
     def distances(self, tables: Sequence[Table], norm: Norm) -> tuple[Array, Array]:
@@ -148,7 +147,7 @@ class Coordinates:
     def _all(self) -> range:
         return range(len(self.sizes))
 
-    def _along(self, maps: Sequence[mode_products.Map | None], values: Array) -> Array:
+    def _along(self, maps: Sequence[kronecker.Map | None], values: Array) -> Array:
         flat = values.reshape(len(values), -1, values.shape[-1])
         return along_axes(maps, self.sizes, flat).reshape(values.shape)
 

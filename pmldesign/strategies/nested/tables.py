@@ -46,7 +46,7 @@ from pmldesign.workloads.nested.tables import (
 )
 from pmldesign.workloads.public import NOTHING, Public
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.trees.spaces import Spaces
 from pmldesign_solvers.trees.sweeps import FAINT, Sweep, estimates, floored, swept, with_total
 from pmldesign_solvers.trees.tree import Tree
@@ -296,7 +296,7 @@ class RegionTablesStrategy(StructuredStrategy):
         beside: Strategy | None = None,
     ) -> Lattice:
         """Tables, each times a whole number."""
-        from pmldesign.strategies.whole.regions import region_tables_lattice
+        from pmldesign.strategies.whole.structures import region_tables_lattice
 
         return region_tables_lattice(beside or self, self, bits)
 

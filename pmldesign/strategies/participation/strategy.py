@@ -16,7 +16,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import raised
 from pmldesign.privacy.sampled_steps import Sampling
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.persons import PersonRows
+from pmldesign.strategies.participation.persons import PersonRows, person_sensitivity
 from pmldesign.strategies.participation.schema import (
     AnyParticipation,
     SampledParticipation,
@@ -82,21 +82,18 @@ class ParticipationStrategy(Strategy):
         return self._sensitivities[key]
 
     def _sensitivity(self, neighbours: Neighbours, norm: Norm) -> float:
-        from pmldesign.strategies.participation.check import (
+        from pmldesign.strategies.participation.distances import (
             require_plausible,
             require_plausible_rows,
+            sensitivity,
         )
 
         if isinstance(self.participation, PersonRows):
-            from pmldesign.strategies.participation.person_distances import person_sensitivity
-
             value = person_sensitivity(self.whole, self.participation, neighbours, norm)
             require_plausible_rows(self.whole, self.participation, neighbours, norm, value)
             return value
         if neighbours == Neighbours.REPLACE:
             raise participation_refusal()
-        from pmldesign.strategies.participation.distances import sensitivity
-
         value = sensitivity(self.whole, self.participation, norm)
         require_plausible(self.whole, self.participation, norm, value)
         return value

@@ -37,9 +37,9 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import UNIT, raised
-from pmldesign.strategies.marginals.residuals import largest_column as longest_contrasts
+from pmldesign.strategies.residuals import largest_column as longest_contrasts
 from pmldesign_solvers.operators.operator import EPS, Array
-from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.tables.problem import Attributes
 from pmldesign_solvers.tables.sectors import Sector
 from pmldesign_solvers.tables.upper_bound import largest_column, summed

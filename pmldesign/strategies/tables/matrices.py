@@ -35,8 +35,8 @@ from pmldesign.workloads.tables.base import attribute_sets, attribute_sizes
 from pmldesign.workloads.tables.joined import JoinedTable, joined_over
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.joint.spaces import Inverse, Spaces, frame_of
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.structure import kronecker
 
 if TYPE_CHECKING:
     from pmldesign.strategies.whole.lattice import Lattice
@@ -152,14 +152,14 @@ class TableMatricesStrategy(CountsStrategy):
         for T, table in zip(self.subsets, self._tables(measurements), strict=True):
             sizes = [self.sizes[i] for i in T]
             turns = [self._frames[i].T.__matmul__ for i in T]
-            modes = mode_products.apply(turns, sizes, table[:, None]).reshape(sizes)
+            modes = kronecker.apply(turns, sizes, table[:, None]).reshape(sizes)
             place = tuple(slice(None) if i in T else 0 for i in range(len(self.sizes)))
             # of orthonormal coordinates those that are constant in an attribute of n values are
             # n^(-1/2) times what the table has, for it is the sum over these
             others = math.prod(n for i, n in enumerate(self.sizes) if i not in T)
             tensor[place] = modes / math.sqrt(others)
         turns = [frame.__matmul__ for frame in self._frames]
-        return mode_products.apply(turns, self.sizes, tensor.reshape(-1, 1)).ravel()
+        return kronecker.apply(turns, self.sizes, tensor.reshape(-1, 1)).ravel()
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y = A R^+ y, shape (m,), for measurements y of shape (r,).

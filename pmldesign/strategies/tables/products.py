@@ -40,17 +40,16 @@ from pmldesign.strategies.arguments import (
     require_measurements,
 )
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.marginals.residuals import contrasts
-from pmldesign.strategies.tables.coordinates import tau_and_coordinates
-from pmldesign.strategies.tables.sectors import SectorMap
+from pmldesign.strategies.residuals import contrasts
+from pmldesign.strategies.tables.coordinates import SectorMap, tau_and_coordinates
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.strategies.tables.weighted import WeightedStrategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.subsets import residual_spaces
-from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.tables.sectors import Sector
 
 if TYPE_CHECKING:
@@ -167,9 +166,7 @@ class WeightedProductsStrategy(WeightedStrategy):
     def rows_of_table(self, subset: tuple[int, ...], table: Array) -> Array:
         """(x)_S D_i times the table by S."""
         maps = [self.designs[i].__matmul__ if i in self.designs else _same for i in subset]
-        rows = mode_products.apply(
-            maps, [self.sizes[i] for i in subset], table.reshape(len(table), -1)
-        )
+        rows = kronecker.apply(maps, [self.sizes[i] for i in subset], table.reshape(len(table), -1))
         return rows.reshape(-1, *table.shape[1:])
 
     def estimate(self, measurements: Array) -> Array:
@@ -222,11 +219,11 @@ class WeightedProductsStrategy(WeightedStrategy):
             if set(T) <= set(S):
                 maps = [self._backward(i, inner=i in T) for i in S]
                 sizes = [len(self.designs[i]) if i in self.designs else self.sizes[i] for i in S]
-                rows = mode_products.apply(maps, sizes, block.reshape(-1, 1))
+                rows = kronecker.apply(maps, sizes, block.reshape(-1, 1))
                 total += weight * rows.reshape(total.shape)
         return total
 
-    def _backward(self, i: int, *, inner: bool) -> mode_products.Map:
+    def _backward(self, i: int, *, inner: bool) -> kronecker.Map:
         """(D Psi)^T for attribute i, or (D v)^T."""
         n = self.sizes[i]
         if i in self.designs:

@@ -33,18 +33,16 @@ from pmldesign.strategies.arguments import (
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.sensitivity import product_labels
 from pmldesign.strategies.structured import CountsStrategy, without_mean
-from pmldesign.strategies.tables.coordinates import Coordinates
+from pmldesign.strategies.tables.coordinates import Coordinates, SectorMap, mixing
 from pmldesign.strategies.tables.distances import TableDistances, check_sectors, without_empty_set
-from pmldesign.strategies.tables.sectors import SectorMap, mixing
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign.workloads.tables.base import ask, asks_counts
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.same import Table, as_tables_over
-from pmldesign_solvers.operators import mode_products
-from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.operators.operator import Array, Indices, power_mean
+from pmldesign_solvers.structure import kronecker
+from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.tables.sectors import Sector
 from pmldesign_solvers.tables.variances import Asked, Variances, asked, asked_plain
 
@@ -148,9 +146,9 @@ class TablesStrategy(CountsStrategy):
     def through(
         self,
         tables: Sequence[Array],
-        turns: Mapping[int, mode_products.Map],
+        turns: Mapping[int, kronecker.Map],
         scales: Mapping[tuple[int, ...], int],
-        mixers: Sequence[mode_products.Map],
+        mixers: Sequence[kronecker.Map],
     ) -> Array:
         """What other maps make of the measured tables, in whole numbers of any size.
 

@@ -40,8 +40,8 @@ from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.outward import factor_above, float_above, raised, size, unscaled
 from pmldesign.strategies.arguments import nothing_but, require_measurements
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.marginals.residuals import residual_contrasts
-from pmldesign.strategies.marginals.strategy import MarginalsStrategy
+from pmldesign.strategies.marginals import MarginalsStrategy
+from pmldesign.strategies.residuals import residual_contrasts
 from pmldesign.strategies.structured import CountsStrategy, without_mean
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads.base import Workload

@@ -17,8 +17,7 @@ import numpy as np
 from pmldesign.privacy.neighbours import Neighbours, pairwise_distances
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.person_distances import person_sensitivity
-from pmldesign.strategies.participation.persons import ANY, PersonRows
+from pmldesign.strategies.participation.persons import ANY, PersonRows, person_sensitivity
 from pmldesign.strategies.whole.integers import (
     EXACT_FLOAT,
     Image,

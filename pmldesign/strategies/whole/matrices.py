@@ -45,8 +45,8 @@ from pmldesign.strategies.whole.structures import distortion_of, finer_product_l
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.union import by_attribute
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.structure import kronecker
 
 BITS_OF_EXACT = 30
 """A factor whose entries, times a power of two, are whole numbers of so many bits is not
@@ -143,7 +143,7 @@ def product_lattice(strategy: ProductStrategy, workload: Workload, bits: int) ->
     images = [part.image for part in parts]
 
     def image(x: Integers) -> Integers:
-        return np.asarray(mode_products.apply(images, strategy.sizes, x))
+        return np.asarray(kronecker.apply(images, strategy.sizes, x))
 
     if strategy.weights is None:
         units = np.full(strategy.shape[0], unit)

@@ -1,4 +1,4 @@
-r"""Products, blocks and tables of which several parts are rounded, never written out.
+"""Products, blocks and tables of which several parts are rounded, never written out.
 
 Every part, of entries up to 2^t, becomes whole numbers of EXTRA bits more than the lattice has. Of
 these S x is computed exactly, whatever its number of digits, and only then rounded to the lattice:
@@ -11,7 +11,7 @@ at most 64 parts together less than half a unit of the lattice. So no entry of a
 than `SLACK` units above that of R, and the answers, of L of R, are off by half a unit a measurement
 and 2^-k a person at most.
 
-Long running sums and ranges (`strategies.chains`) by their recurrence,
+Long running sums and ranges (`strategies.streams`) by their recurrence,
 
     (C x)_i = C_ii x_i + g_i^T z,      z <- lambda(i + 1) (z + x_i)      (K numbers of state)
 
@@ -20,6 +20,9 @@ every step, and what comes out is rounded to the lattice. Steps shrink what was 
 (0 <= lambda <= 1), so that z is off by n 2^-PRECISION at most, whatever x is: n (1 + sum_k g_ik)
 2^-PRECISION, with all coefficients, is far below half a unit. So with the last rounding no entry
 of the difference of two images is more than `SLACK` units above that of C.
+
+Tables at regions that nest, or counts alone, are multiplied by whole numbers: sensitivities are
+sums of whole numbers over paths (`Tree.above`, `Tree.farthest`): exact.
 """
 
 from __future__ import annotations
@@ -34,20 +37,24 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
-from pmldesign.strategies.whole.integers import Image, Integers, scaled, shifted, times
+from pmldesign.privacy.noise import Noise
+from pmldesign.strategies.whole.integers import Image, Integers, multiples, scaled, shifted, times
 from pmldesign.strategies.whole.lattice import Lattice
 from pmldesign.strategies.whole.tables import by_tables
-from pmldesign_solvers.operators import mode_products
+from pmldesign.workloads.nested.tables import along_axes, farthest_tables, table_sums
 from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.structure import kronecker
 
 if TYPE_CHECKING:
     from pmldesign.strategies.base import Strategy
     from pmldesign.strategies.blocks import BlockStrategy
     from pmldesign.strategies.kronecker import ProductStrategy
+    from pmldesign.strategies.nested.tables import RegionTablesStrategy
     from pmldesign.strategies.recurrent import RecurrentStrategy
     from pmldesign.strategies.tables.matrices import TableMatricesStrategy
     from pmldesign.strategies.tables.products import WeightedProductsStrategy
     from pmldesign.strategies.tables.strategy import TablesStrategy
+
 
 EXTRA, SLACK, MOST_PARTS, MOST_BITS = 8, 2.0, 64, 62
 PRECISION = 160
@@ -66,7 +73,7 @@ def finer_product_lattice(strategy: ProductStrategy, bits: int) -> Lattice:
         whole_weights = whole_part(weights, finer, tops[-1])
 
     def exact(x: Integers) -> Integers:
-        image: Integers = mode_products.apply(maps, strategy.sizes, x)
+        image: Integers = kronecker.apply(maps, strategy.sizes, x)
         return image if weights is None else scaled(image, whole_weights)
 
     return _rounded(strategy, exact, tops, bits)
@@ -206,7 +213,7 @@ def weighted_products_lattice(strategy: WeightedProductsStrategy, bits: int) -> 
             strategy.subsets, own.shifts, weights, tables, strict=True
         ):
             maps = [own.turns.get(i, np.asarray) for i in subset]
-            rows = mode_products.apply(maps, [strategy.sizes[i] for i in subset], table)
+            rows = kronecker.apply(maps, [strategy.sizes[i] for i in subset], table)
             parts.append(shifted(rows.astype(object) * weight, shift))
         return np.concatenate(parts)
 
@@ -283,3 +290,71 @@ def _to_precision(values: Array) -> Integers:
     shifts = np.vectorize(lambda e: int(e) + PRECISION - 53, otypes=[object])(exponents)
     left, right = np.maximum(shifts, 0), np.maximum(-shifts, 0)
     return np.asarray((digits << left) >> right)
+
+
+def region_tables_lattice(strategy: Strategy, regions: RegionTablesStrategy, bits: int) -> Lattice:
+    """Tables at regions, or counts alone.
+
+    Args:
+        strategy: R, with or without what is public.
+        regions: the tables.
+        bits: of the lattice.
+    """
+    if regions.ordered:
+        return ordered_tables_lattice(strategy, regions, bits)
+    tree = regions.tree
+    weights = regions.of_nodes
+    measured = weights > 0
+    factors, units = multiples(weights[measured], bits)
+    absolute = np.zeros(weights.shape, dtype=object)
+    absolute[measured] = factors.astype(object)
+    answers = regions.spaces.answers.astype(np.intp)[np.nonzero(measured)[0]]
+    _, apart = regions.coordinates.distances(regions.tables, "l2")
+    twice = apart.astype(int).astype(object)  # 2 or 0
+
+    def image(x: Integers) -> Integers:
+        tables = []
+        for table, nodes, row in zip(regions.tables, regions.measured, absolute, strict=True):
+            counts = table_sums(tree, regions.sizes, table, x)[tree.place_of_node[nodes]]
+            tables.append(scaled(counts, row[nodes]).reshape(-1, *x.shape[1:]))
+        return np.concatenate(tables)
+
+    lengths = _lengths(
+        absolute,
+        lambda values: tree.above(values.sum(axis=0)),
+        lambda values: farthest_tables(tree, values, twice, regions.tops),
+    )
+    return Lattice(strategy, strategy, np.repeat(units, answers), image, lengths=lengths)
+
+
+def ordered_tables_lattice(strategy: Strategy, regions: RegionTablesStrategy, bits: int) -> Lattice:
+    """Coordinates of ordered attributes at regions, in whole numbers (`structures`)."""
+    designs = {i: part.rows for i, part in regions.ordered.items()}
+    own = whole_designs(regions, designs, regions.weights, regions.tables, bits)
+    weights = whole_part(regions.of_nodes, own.precision, own.heaviest)
+
+    def image(x: Integers) -> Integers:
+        tables = []
+        for table, nodes, shift, row in zip(
+            regions.tables, regions.measured, own.shifts, weights, strict=True
+        ):
+            counts = table_sums(regions.tree, regions.sizes, table, x)
+            maps = [own.turns.get(i) for i in table]
+            places = regions.tree.place_of_node[nodes]
+            rows = along_axes(maps, [regions.sizes[i] for i in table], counts[places])
+            moved = shifted(rows.astype(object) * row[nodes].astype(object)[:, None], shift)
+            tables.append(moved.ravel())
+        return np.concatenate(tables)
+
+    return lattice_of_unit(strategy, image, own.unit)
+
+
+def _lengths(
+    absolute: Integers, above: Callable[[Any], Any], farthest: Callable[[Any], Any]
+) -> dict[tuple[Neighbours, Noise], int]:
+    """The exact sensitivities, from what a cell and two cells count."""
+    lengths = {}
+    for noise, values in ((Noise.LAPLACE, absolute), (Noise.GAUSSIAN, absolute**2)):
+        lengths[Neighbours.ADD_REMOVE, noise] = int(above(values).max())
+        lengths[Neighbours.REPLACE, noise] = int(farthest(values))
+    return lengths

@@ -23,10 +23,10 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.whole.integers import Integers, contrasts, multiples, scaled
 from pmldesign.strategies.whole.lattice import Lattice
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign_solvers.operators import mode_products
+from pmldesign_solvers.structure import kronecker
 
 if TYPE_CHECKING:
-    from pmldesign.strategies.marginals.strategy import MarginalsStrategy
+    from pmldesign.strategies.marginals import MarginalsStrategy
     from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 
 Sets = tuple[tuple[int, ...], ...]
@@ -76,14 +76,14 @@ def residual_lattice(strategy: MarginalsStrategy, bits: int) -> Lattice:
     for residual, precision in zip(strategy.residuals, strategy.precisions, strict=True):
         k = [np.arange(1.0, strategy.sizes[i]) for i in residual]
         lengths = [np.sqrt(len(steps) + 1) / np.sqrt(steps * (steps + 1)) for steps in k]
-        roots.append(math.sqrt(precision) * mode_products.outer(lengths))
+        roots.append(math.sqrt(precision) * kronecker.outer(lengths))
     factors, units = multiples(np.concatenate(roots), bits)
 
     def of_tables(tables: Sequence[Integers]) -> Integers:
         parts = []
         for residual, table in zip(strategy.residuals, tables, strict=True):
             shape = [strategy.sizes[i] for i in residual]
-            parts.append(mode_products.apply([contrasts] * len(shape), shape, table))
+            parts.append(kronecker.apply([contrasts] * len(shape), shape, table))
         return scaled(np.concatenate(parts), factors)
 
     tables = by_tables(strategy.sizes, strategy.residuals, of_tables)

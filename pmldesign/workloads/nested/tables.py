@@ -29,8 +29,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.nested.regions import RegionsWorkload, groups_below, tops_of
 from pmldesign.workloads.public import Public
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
+from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.trees.orbits import Orbits, orbits_of
 from pmldesign_solvers.trees.tree import Flags, Tree
 
@@ -264,9 +264,7 @@ def spread(sizes: Sequence[int], table: Table, values: Array) -> Array:
     return values.reshape(len(values), *axes, *values.shape[2:])
 
 
-def along_axes(
-    maps: Sequence[mode_products.Map | None], sizes: Sequence[int], values: Array
-) -> Array:
+def along_axes(maps: Sequence[kronecker.Map | None], sizes: Sequence[int], values: Array) -> Array:
     """Maps along the attributes of a table, for values (k, m_T) or (k, m_T, c) of regions.
 
     None leaves an attribute as it is.
@@ -276,7 +274,7 @@ def along_axes(
     k = len(values)
     flat = values.reshape(k * values.shape[1], *values.shape[2:])
     every = [change or _same for change in (None, *maps)]
-    changed = mode_products.apply(every, [k, *sizes], flat)
+    changed = kronecker.apply(every, [k, *sizes], flat)
     return changed.reshape(k, -1, *values.shape[2:])
 
 

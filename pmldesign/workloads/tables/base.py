@@ -22,8 +22,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.weighting import scaled_factors
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.structure import kronecker
 
 MAX_SIZE = 2**53
 """Values of an attribute: beyond, float64 cannot count them."""
@@ -277,10 +277,10 @@ def total_of(size: int) -> RangeWorkload:
 
 def ask(queries: Sequence[Workload], counts: Array) -> Array:
     """Every combination of queries, shape (m,) or (m, c), from the counts of their attributes."""
-    maps: list[mode_products.Map] = [
+    maps: list[kronecker.Map] = [
         (lambda y: y) if asks_counts(entry) else entry.matvec for entry in queries
     ]
-    return mode_products.apply(maps, [entry.shape[1] for entry in queries], counts)
+    return kronecker.apply(maps, [entry.shape[1] for entry in queries], counts)
 
 
 def asks_counts(queries: Workload) -> bool:

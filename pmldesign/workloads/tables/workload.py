@@ -35,8 +35,8 @@ from pmldesign.workloads.tables.base import (
     require_different,
 )
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import EPS, Array
+from pmldesign_solvers.structure import kronecker
 
 MAX_VALUES = 2**20
 """Of a plain attribute; marginals alone may have more."""
@@ -155,7 +155,7 @@ class TablesWorkload(AttributeTables):
             zip(self.weights.tolist(), self.split(y), strict=True)
         ):
             maps = [queries.rmatvec for queries in self.queries_of(number)]
-            tables[self._place[number]] += scale * mode_products.apply(
+            tables[self._place[number]] += scale * kronecker.apply(
                 maps, self.asked_of(number), part
             )
         return self._counts.rmatvec(np.concatenate(tables))
@@ -168,7 +168,7 @@ class TablesWorkload(AttributeTables):
         for subset, kinds, scale in self._tables():
             axes = [1 if i not in subset else size for i, size in enumerate(self.sizes)]
             parts = [squares[i][kind] for i, kind in zip(subset, kinds, strict=True)]
-            total += scale**2 * mode_products.outer(parts).reshape(axes)
+            total += scale**2 * kronecker.outer(parts).reshape(axes)
         return total.ravel()
 
     def row_sizes(self) -> Array:
@@ -177,9 +177,7 @@ class TablesWorkload(AttributeTables):
         return np.concatenate(
             [
                 scale
-                * mode_products.outer(
-                    [sizes[i][kind] for i, kind in zip(subset, kinds, strict=True)]
-                )
+                * kronecker.outer([sizes[i][kind] for i, kind in zip(subset, kinds, strict=True)])
                 for subset, kinds, scale in self._tables()
             ]
         )

@@ -25,9 +25,8 @@ import numpy as np
 import scipy
 
 from pmldesign_solvers.certificate.cells import sum_of_roots
-from pmldesign_solvers.certificate.product_pairs import share_of_pairs
-from pmldesign_solvers.operators.norms import dual_norm
-from pmldesign_solvers.operators.operator import EPS, Array
+from pmldesign_solvers.certificate.pairs import share_of_pairs
+from pmldesign_solvers.operators.operator import EPS, Array, dual_norm
 
 FEW_ROWS = 2048
 """A Gram matrix of so many has its eigenvalues in 2 s."""

@@ -32,8 +32,15 @@ import numpy as np
 from pmldesign_solvers.certificate.factors import factor_sizes
 from pmldesign_solvers.certificate.pairs import lower_bound_of_pairs, upper_bound_of_pairs
 from pmldesign_solvers.operators.differences import Relation
-from pmldesign_solvers.operators.norms import dual_norm
-from pmldesign_solvers.operators.operator import EPS, SVD_ENTRIES, TINY, Array, Indices, Operator
+from pmldesign_solvers.operators.operator import (
+    EPS,
+    SVD_ENTRIES,
+    TINY,
+    Array,
+    Indices,
+    Operator,
+    dual_norm,
+)
 
 
 @dataclass(frozen=True, slots=True)

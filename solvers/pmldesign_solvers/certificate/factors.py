@@ -11,8 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, TINY, Array, Operator
+from pmldesign_solvers.operators.operator import (
+    DIRECT_ENTRIES,
+    EPS,
+    TINY,
+    Array,
+    Operator,
+    power_mean,
+)
 
 NEGLIGIBLE_BOUND = 1e-10
 """Part of an upper bound that need not be computed closely."""

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmldesign_solvers.operators.norms import dual_norm, power_mean
-from pmldesign_solvers.operators.operator import EPS, Array
+from pmldesign_solvers.operators.operator import EPS, Array, dual_norm, power_mean
 from pmldesign_solvers.structure.subsets import ResidualSpaces
 
 CANCELLED = 1e-13

@@ -1,10 +1,8 @@
 """Running sums whose total is public, in O(n K): neighbours move a record from a step to another.
 
 dual        lower bounds from product weights of intervals, certified
-beside      what a stream is worth beside the total, certified
-on_line     a stream's factor beside the total, on line
-shape       weights of queries that suit it, from few steps
-solve       both bounds, and the strategy
+beside      what a stream is worth beside the total, certified, and its factor on line
+solve       both bounds, and the strategy, from weights of queries of few steps
 """
 
 from pmldesign_solvers import face

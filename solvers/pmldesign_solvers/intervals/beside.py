@@ -1,4 +1,4 @@
-r"""Running sums whose last one, the total of the inputs, is public: what a stream is worth there.
+"""Running sums whose last one, the total of the inputs, is public: what a stream is worth there.
 
 A stream of weights v, w and nodes has X = C^T C = W^(-1/2) r(T) W^(-1/2) and leaves the covariance
 S = A X^(-1) A^T = V^(-1/2) g(B^T B) V^(-1/2) on its running sums, g(x) = 1 / (x r(x)). Beside their
@@ -12,7 +12,7 @@ so that this form may stand for S. Its entries are sums of positive numbers:
     S_tn (v_t v_n)^(1/2) = d [t = n] + e_0 (B^T B)^(-1)_tn + sum_j e_j (B^T B + z_j^2)^(-1)_tn,
     (B^T B + z^2)^(-1)_tn = (B^T B + z^2)^(-1)_nn prod beta_m^(1/2) / delta_m
 
-over the edges m of the path from column t to column n (`streams.diagonals`). The deltas of a block
+over the edges m of the path from column t to column n (`streams.chain`). The deltas of a block
 begin with an error of `relative_rounding` at most; a product of them has one such error at most for
 each block, as a change of delta_m moves delta_{m+1} the other way, and by less.
 
@@ -21,19 +21,68 @@ times the longest one as X >= 0, and so much where X_ij is close to 0, for steps
 half of the length apart. So the norm beside the total is at most 2^(1/2) times the value of the
 stream in the sense of `streams.certificate`, with these variances.
 
-The best v q^2 is a shape that hardly depends on n (`shape`), times the weights u q^2 of the open
-queries over their mean of power 1/2: at p = inf some of them are about 0.
+The best v q^2 is a shape that hardly depends on n (`intervals.solve`), times the weights u q^2 of
+the open queries over their mean of power 1/2: at p = inf some of them are about 0.
+
+*On line* it is the factor of n - 1 steps with the same distances. Where the total is public a
+record moves from step i to step j, and its measurements by C (e_i - e_j). With the columns e_i -
+e_n of E these are differences of columns of C E, and of a zero column for j = n. C E has the rows
+of C before the last one, and as its last row
+
+    r_j = C_nj - C_nn,      j < n.
+
+So C' with C'^T C' = E^T C^T C E, n - 1 x n - 1, follows from rotations of that row with the others,
+from the last one to the first. At row i it is v^T prod_{j < m <= i} diag(lambda(m)) 1 in column j,
+with K numbers and one for C_nn, which never fades:
+
+    C'_ii = (C_ii^2 + (1^T v)^2)^(1/2),      c = C_ii / C'_ii,      s = 1^T v / C'_ii,
+    g'_i = c g_i + s v,                      v <- diag(lambda(i)) (c v - s g_i).
+
+*Errors.* With differences D = A^-1, D e_t = E (e_t - e_{t+1}) for t < n: the inverse covariance
+D^T X D of all sums has as the block of the open ones D'^T C'^T C' D', that of C' alone, and the
+inverse of a block of the inverse is what is left of a covariance when the rest is known. So on line
+the answers have the errors that they have beside the total.
+
+*Rounding.* A rotation changes no norm; what its roundings add to the two entries of a column is at
+most (K + 16) u (C_ii + sum abs(g_i) + sum abs(v)), as lambda <= 1.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.streams.certificate import LAST_SUMS
-from pmldesign_solvers.streams.chain import RunningSums
-from pmldesign_solvers.streams.diagonals import BLOCKS, Chain, sides
+from pmldesign_solvers.streams.chain import BLOCKS, Chain, RunningSums, sides
+from pmldesign_solvers.streams.factor import Factor
 from pmldesign_solvers.streams.nodes import Nodes
+
+UNIT = 2.0**-53
+"""Largest relative error of a rounded operation."""
+
+
+def open_factor(factor: Factor) -> tuple[Factor, float]:
+    """C', and how far its columns are from those of exact rotations of C, at most, in l2."""
+    n, count = factor.gains.shape
+    decays = np.pad(factor.decays, [(0, 0), (0, 1)], constant_values=1.0)
+    gains, diagonal = np.pad(factor.gains, [(0, 0), (0, 1)]), np.array(factor.diagonal[:-1])
+    row = np.append(gains[-1, :-1], -factor.diagonal[-1]) * decays[-1]
+    rows = np.empty((n - 1, count + 1))
+    for i in range(n - 2, -1, -1):
+        rows[i] = row
+        pivot, last = float(diagonal[i]), float(row.sum())
+        diagonal[i] = whole = math.hypot(pivot, last)
+        turned = (pivot / whole * row - last / whole * gains[i]) * decays[i]
+        gains[i] *= pivot / whole
+        row *= last / whole
+        gains[i] += row
+        row = turned
+    sizes = float(factor.diagonal[:-1].sum() + factor.gains[:-1].sum() + np.abs(rows).sum())
+    moved = math.sqrt(2.0) * (count + 17) * UNIT * sizes * (1.0 + 1e-6)
+    decays[0] = 0.0
+    return Factor(diagonal, gains[:-1], decays[:-1]), moved
 
 
 class BesideTotal(RunningSums):

@@ -34,12 +34,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from pmldesign_solvers.operators.norms import dual_exponent, dual_norm
-from pmldesign_solvers.operators.operator import EPS, Array
+from pmldesign_solvers.norm.bounds_loop import Clock
+from pmldesign_solvers.operators.operator import EPS, Array, dual_exponent, dual_norm
 from pmldesign_solvers.streams.certificate import LAST_SUMS
-from pmldesign_solvers.streams.chain import RunningSums
-from pmldesign_solvers.streams.clock import Clock
-from pmldesign_solvers.streams.diagonals import diagonals
+from pmldesign_solvers.streams.chain import RunningSums, diagonals
 from pmldesign_solvers.streams.fixed_point import refined
 from pmldesign_solvers.streams.nodes import Nodes, zolotarev
 

@@ -2,8 +2,7 @@
 
 spaces      what tables tell together, in coordinates that they share
 descent     the best matrices
-lower       lower bounds, certified
-solve       both, as far as the gap and the time ask for
+solve       lower bounds, and both as far as the gap and the time ask for
 """
 
 from pmldesign_solvers import face
@@ -12,8 +11,7 @@ __getattr__ = face(
     __name__,
     {
         "descent": "Descent",
-        "lower": "lower_bound",
-        "solve": "JointQuestion",
+        "solve": "JointQuestion lower_bound",
         "spaces": "Inverse Spaces",
     },
 )

@@ -15,7 +15,7 @@ taken as a norm of power SHARP.
 
 At the best point the slopes by the lengths of columns are weights of the cells of T, of which the
 sums over all attributes but one are weights of its values, in the mean over the tables: products of
-these prove lower bounds (`lower`).
+these prove lower bounds (`joint.solve`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ import numpy as np
 
 from pmldesign_solvers.joint.spaces import Inverse, Spaces
 from pmldesign_solvers.operators import lbfgs
-from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, power_mean
 
 FLOOR = 1e-7
 """Part of each table's length for its cells one by one."""

@@ -7,12 +7,10 @@ __getattr__ = face(
     {
         "bounds_loop": "BoundsLoop CLOSER PATIENCE best_lower",
         "dense_dual": "ScalingProblem lower_ahead row_size",
-        "dual_function": "DualFunction",
+        "dual_function": "DualFunction NewtonSystem",
         "interior_point": "InteriorPoint",
         "marginals": "solve_marginals",
-        "newton_system": "NewtonSystem",
-        "options": "SolverOptions",
-        "solution": "Bounds Status Step",
+        "solution": "Bounds SolverOptions Status Step",
         "solve": "CRAWL solve_norm",
     },
 )

@@ -1,23 +1,70 @@
 """The loop around every solver of gamma_(p): the best of each side, and when to stop.
 
 A method offers feasible points one by one, each with a lower and an upper bound. The best of each
-side is kept, whichever point it came from (`Search`). A solver of several parts, whose bounds need
-not meet, offers certified bounds of either side whenever it has some (`Stages`).
+side is kept, whichever point it came from (`BoundsLoop`). A solver of several parts, whose bounds
+need not meet, offers certified bounds of either side whenever it has some (`Stages`).
+
+Limits of time and Ctrl-C before the first bounds and between them are those of a `Clock`.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
-from pmldesign_solvers.norm.solution import Bounds, Callback, Status, Step
+from pmldesign_solvers.norm.solution import DEFAULTS, Bounds, Callback, SolverOptions, Status, Step
+
+Result = TypeVar("Result")
+
+
+class Clock:
+    """Ends the steps on coarse levels: when time is over, or at Ctrl-C.
+
+    Args:
+        begin: `time.perf_counter()` at the start of the solver.
+        limit: in seconds; None for none.
+
+    Attributes:
+        interrupted: whether Ctrl-C came.
+    """
+
+    def __init__(self, begin: float, limit: float | None) -> None:
+        self._end = math.inf if limit is None else begin + limit
+        self.interrupted = False
+
+    @property
+    def over(self) -> bool:
+        """Whether coarse levels should end."""
+        return self.interrupted or time.perf_counter() >= self._end
+
+    def completed(self, work: Callable[[], Result]) -> Result:
+        """What some work returns without which there is no answer: after Ctrl-C it is done again.
+
+        A second Ctrl-C ends it.
+        """
+        try:
+            return work()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            return work()
+
+    def begun(self, steps: Callable[[], Iterator[Result]]) -> Iterator[Result]:
+        """Steps of which the first one is taken whatever happens."""
+
+        def first() -> tuple[Result, Iterator[Result]]:
+            points = steps()
+            return next(points), points
+
+        point, points = self.completed(first)
+        yield point
+        yield from points
+
 
 CLOSER = 0.9
 """Part of the gap to aim at, for the certificate rounds outwards. Chosen, not measured."""

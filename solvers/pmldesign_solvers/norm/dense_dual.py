@@ -50,8 +50,15 @@ from pmldesign_solvers.certificate.cells import sum_of_roots, upper_bound
 from pmldesign_solvers.norm.fixed_point import WeightsPoint
 from pmldesign_solvers.operators.dense import JACOBI_ENTRIES, jacobi_svd
 from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
-from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
-from pmldesign_solvers.operators.operator import DIRECT_ENTRIES, EPS, Array, Operator
+from pmldesign_solvers.operators.operator import (
+    DIRECT_ENTRIES,
+    EPS,
+    Array,
+    Operator,
+    dual_exponent,
+    dual_norm,
+    power_mean,
+)
 
 ACCURATE = 1e-12
 """Eigenvalues of a Gram matrix below this fraction of the largest have too few digits, three or

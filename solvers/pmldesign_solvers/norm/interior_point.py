@@ -1,7 +1,7 @@
 """A primal-dual interior point method on the dual weights, for duals that vanish.
 
-With the dual function f(u, w) and its gradient 2 df/dw_k = d_k, 2 df/du_i = v_i (`dual_function`;
-the second derivatives are in `newton`), maximised is 2 f - (sum w)^2 / 2 - h(u), whose scale is
+With the dual function f(u, w) and its gradient 2 df/dw_k = d_k, 2 df/du_i = v_i (`dual_function`,
+which has the second derivatives too), maximised is 2 f - (sum w)^2 / 2 - h(u), whose scale is
 determined, with
 
     p = 2           u = 1 is fixed
@@ -29,8 +29,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from pmldesign_solvers.norm.dual_function import DualFunction, Iterate
-from pmldesign_solvers.norm.newton_system import NewtonSystem
+from pmldesign_solvers.norm.dual_function import DualFunction, Iterate, NewtonSystem
 from pmldesign_solvers.operators.lbfgs import TimeUpError
 from pmldesign_solvers.operators.operator import Array
 

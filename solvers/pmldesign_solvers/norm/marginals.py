@@ -35,11 +35,9 @@ from pmldesign_solvers.certificate.marginals import lower_bound, upper_bound
 from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, final_status
 from pmldesign_solvers.norm.marginals_newton import Newton
 from pmldesign_solvers.norm.marginals_pairs import PairsProblem, tells
-from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
-from pmldesign_solvers.norm.solution import MarginalsSolution, Status
+from pmldesign_solvers.norm.solution import DEFAULTS, MarginalsSolution, SolverOptions, Status
 from pmldesign_solvers.operators.differences import ONLY_THE_KNOWN, ONLY_THE_TOTAL, Relation
-from pmldesign_solvers.operators.norms import dual_norm
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, dual_norm
 from pmldesign_solvers.structure.subsets import check_range, residual_spaces
 
 

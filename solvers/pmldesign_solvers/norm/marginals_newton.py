@@ -31,8 +31,7 @@ import numpy as np
 import scipy
 
 from pmldesign_solvers.norm.solution import Bounds
-from pmldesign_solvers.operators.norms import dual_norm, power_mean
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, dual_norm, power_mean
 from pmldesign_solvers.structure.subsets import ResidualSpaces
 
 LARGEST_EXPONENT = 1e12

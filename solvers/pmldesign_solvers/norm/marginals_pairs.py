@@ -1,4 +1,4 @@
-r"""gamma_(p) of a collection of marginals where neighbours differ in two cells.
+"""gamma_(p) of a collection of marginals where neighbours differ in two cells.
 
 The letters are those of `marginals`. The total is public, so the residual of the empty set counts
 for nothing: sums over T leave it out. If the table by a set C of attributes is public too, cells of
@@ -19,17 +19,28 @@ A strategy sum_T n theta_T P_T has the variances v_S of `marginals` and the squa
 
 and gamma_(p) is at most (sum_S m_S v_S^(p/2) max_U D_U)^(1/2) with the p-norm of v; the best theta
 is proportional to (a/b)^(1/2). For given rho, u is found as for add-remove neighbours, with
-d_T (2 b_T)^(1/2) in place of d_T; for given u, rho is found by `pair_weights`. f is concave, and
+d_T (2 b_T)^(1/2) in place of d_T; for given u, rho is found as below. f is concave, and
 they take turns. Exchangeable attributes leave few types of sets U (`cell_pairs`); if they are
 more than MAX_TYPES, only two kinds of weights are tried, and D_U is bounded for all U at once by
 2 sum_T theta_T d_T (1 + max_{i in T} 1/(n_i - 1)).
+
+The best rho. With D_T = d_T (2 a_T)^(1/2) for given a, the dual function is
+concave in the weights x of some sets U,
+
+    F(x) = sum_T D_T b_T^(1/2),     b = C^T x,     C_UT = 1 - prod_{i in T, U} -1/(n_i - 1),
+
+and its maximum over sum(x) = 1 has the direction of that of 2 F(x) - sum(x). There the derivatives
+g_U = sum_T D_T C_UT b_T^(-1/2) are at most 1. With a barrier mu sum log x_U they are 1 - mu / x_U,
+below 1; Newton's method follows the path as mu falls. Only a few of the sets have a weight: they
+are found one after the other, as those whose g_U, a squared distance of two cells, is the largest
+for the weights of the others.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,8 +51,92 @@ from pmldesign_solvers.norm.marginals_newton import Newton
 from pmldesign_solvers.norm.solution import Bounds
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.structure.cell_pairs import OpenParts, differing_sets
-from pmldesign_solvers.structure.pair_weights import best_weights
 from pmldesign_solvers.structure.subsets import ResidualSpaces, check_range, residual_spaces
+
+NEWTON_STEPS = 60
+"""For one mu, at most. Chosen, not measured."""
+FALL = 0.1
+"""By which mu falls from one problem to the next. Chosen, not measured."""
+CLOSE, SHORTEST = 1e-4, 1e-8
+"""Newton's method ends at a gain of this part of the barrier, or at a step as short as this."""
+ROUNDS = 200
+"""Most sets that are added. Chosen, not measured."""
+
+
+def best_weights(
+    columns: Array,
+    sizes: Array,
+    start: Array,
+    farthest: Callable[[Array], Array | None],
+    tolerance: float,
+) -> tuple[Array, Array]:
+    """Weights of sets, all with g_U <= 1 + tolerance.
+
+    Args:
+        columns: C for the sets to begin with, shape (sets, T); every T has a positive entry.
+        sizes: D_T, shape (T,).
+        start: positive, shape (sets,).
+        farthest: b -> the C_U of the largest g_U of all; None if there is nothing to choose from.
+        tolerance: relative.
+
+    Returns:
+        C of the sets that were needed, shape (sets, T), and their weights of sum 1.
+    """
+    weights = start
+    for _ in range(ROUNDS):
+        weights = _path(columns, sizes, weights, tolerance / 4)
+        b = columns.T @ weights
+        column = farthest(b)
+        if column is None:
+            break
+        slopes = sizes / np.sqrt(b)
+        if column @ slopes <= (1 + tolerance) * (weights @ (columns @ slopes)) / weights.sum():
+            break
+        if (np.abs(columns - column).max(axis=1) <= 1e-14).any():
+            break
+        columns = np.vstack([columns, column])
+        weights = np.append(weights, 1e-3 * weights.sum())
+    return columns, np.asarray(weights / weights.sum())
+
+
+def _path(columns: Array, sizes: Array, weights: Array, tolerance: float) -> Array:
+    """The best weights of these sets, with F(x) = sum(x) but for the tolerance."""
+    total = float(sizes @ np.sqrt(columns.T @ weights))
+    x: Array = weights * (total / weights.sum()) ** 2
+    if len(columns) == 1:
+        return x
+    barrier = FALL * float(x.sum()) / len(x)
+    while True:
+        x = _centre(columns, sizes, x, barrier)
+        if barrier <= tolerance * x.sum() / len(x):
+            return x
+        barrier *= FALL
+
+
+def _centre(columns: Array, sizes: Array, x: Array, barrier: float) -> Array:
+    """The maximum of 2 F(x) - sum(x) + barrier sum log x."""
+
+    def value(x: Array) -> float:
+        return float(2 * sizes @ np.sqrt(columns.T @ x) - x.sum() + barrier * np.log(x).sum())
+
+    for _ in range(NEWTON_STEPS):
+        b = columns.T @ x
+        slope = columns @ (sizes / np.sqrt(b)) - 1 + barrier / x
+        curvature = (columns * (0.5 * sizes * b**-1.5)) @ columns.T + np.diag(barrier / x**2)
+        scaled = curvature * np.outer(x, x)
+        change = x * np.linalg.solve(scaled, slope * x)
+        gain = float(slope @ change)
+        if gain <= CLOSE * barrier:
+            break
+        step = min(1.0, 0.9 / max(float((-change / x).max()), 1e-300))
+        here = value(x)
+        while step > SHORTEST and value(x + step * change) < here + 0.1 * step * gain:
+            step /= 2
+        if step <= SHORTEST:  # nothing but rounding is left
+            break
+        x = x + step * change
+    return x
+
 
 MOST_STEPS = 201
 """Of Newton's method for u at given rho. Chosen, not measured."""

@@ -21,18 +21,19 @@ from pmldesign_solvers.certificate.cells import Certificate, certify
 from pmldesign_solvers.norm import fixed_point, warm_start
 from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, final_status, in_units_of
 from pmldesign_solvers.norm.dense_dual import DensePoint, ScalingProblem
-from pmldesign_solvers.norm.dual_function import DualFunction, Iterate
+from pmldesign_solvers.norm.dual_function import FACTORED, DualFunction, Iterate
 from pmldesign_solvers.norm.interior_point import InteriorPoint
-from pmldesign_solvers.norm.newton_system import FACTORED
-from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
-from pmldesign_solvers.norm.solution import Candidate, Solution, Status
+from pmldesign_solvers.norm.solution import DEFAULTS, Candidate, Solution, SolverOptions, Status
+from pmldesign_solvers.operators.coordinates import (
+    ColumnSpaceWorkload,
+    GroundedWorkload,
+    RowSpaceWorkload,
+    Spreading,
+)
 from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Relation
 from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
-from pmldesign_solvers.operators.normalised import normalised
-from pmldesign_solvers.operators.norms import dual_norm
-from pmldesign_solvers.operators.operator import Array, Indices, Operator
-from pmldesign_solvers.operators.reduce import ColumnSpaceWorkload, RowSpaceWorkload, Spreading
-from pmldesign_solvers.operators.reference_cell import GroundedWorkload
+from pmldesign_solvers.operators.operator import Array, Indices, Operator, dual_norm
+from pmldesign_solvers.operators.scale import normalised
 
 FIXED_POINT_STEPS = 30
 """Steps that cost about a third of what the interior point method takes: on small matrices 688

@@ -5,13 +5,11 @@ from pmldesign_solvers import face
 __getattr__ = face(
     __name__,
     {
+        "coordinates": "Columns ColumnSpaceWorkload GroundedWorkload Projected RowSpaceWorkload",
         "dense": "DenseOperator distinct_rows first_seen without_offsets",
         "differences": "Cells Pairs diameter",
         "lbfgs": "TimeUpError descend",
         "merge": "MergedWorkload right_inverse_of sharing_gram",
-        "norms": "dual_norm power_mean",
-        "operator": "TINY",
-        "reduce": "Columns ColumnSpaceWorkload Projected RowSpaceWorkload",
-        "reference_cell": "GroundedWorkload",
+        "operator": "TINY dual_norm power_mean",
     },
 )

@@ -2,9 +2,4 @@
 
 from pmldesign_solvers import face
 
-__getattr__ = face(
-    __name__,
-    {
-        "solve": "ProgramError",
-    },
-)
+__getattr__ = face(__name__, {"programs": "ProgramError"})

@@ -25,9 +25,14 @@ import scipy
 
 from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.participation.banded import by_knots, window_knots
 from pmldesign_solvers.participation.patterns import class_grams, largest_pattern, largest_window
-from pmldesign_solvers.participation.scaled_toeplitz import Scaled, convolved, scaled
+from pmldesign_solvers.participation.scaled_toeplitz import (
+    Scaled,
+    by_knots,
+    convolved,
+    scaled,
+    window_knots,
+)
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.factor import Factor
 

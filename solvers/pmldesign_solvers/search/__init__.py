@@ -1,12 +1,13 @@
-"""Descents on strategies whose error is not convex: Laplace noise, and PML."""
+"""Descents on strategies whose error is not convex: Laplace noise, cube noise, and PML."""
 
 from pmldesign_solvers import face
 
 __getattr__ = face(
     __name__,
     {
+        "cubes": "CubeProblem rank_of",
         "descent": "LEAST_WORK Descent single_thread",
-        "gaussian_scale": "GaussianLeakage hockey_stick",
+        "gaussian_pml": "GaussianLeakage hockey_stick",
         "laplace": "SearchOptions solve",
         "laplace_noise": "LARGEST_EXACT AddRemoveL1 Leakage ReplaceL1 is_exact "
         "log_moment pairwise_l1",
@@ -14,9 +15,9 @@ __getattr__ = face(
         "objectives": "ColumnObjective PairObjective Smoothing Stacked",
         "plan": "FOLLOWED PATIENCE",
         "problem": "SearchProblem",
-        "starts": "systems_of_levels tents_in_levels",
-        "supports.moves": "covers",
-        "supports.weights": "TableProblem",
+        "support_weights": "TableProblem",
+        "supports": "covers",
         "tent_problem": "DenseGram SeparableGram TentProblem",
+        "tents": "systems_of_levels tents_in_levels",
     },
 )

@@ -27,8 +27,8 @@ import numpy as np
 
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.lbfgs import TimeUpError
-from pmldesign_solvers.operators.normalised import LARGEST_GAP, normalised
 from pmldesign_solvers.operators.operator import Array, Operator
+from pmldesign_solvers.operators.scale import LARGEST_GAP, normalised
 from pmldesign_solvers.search.descent import Descent, single_thread
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
 from pmldesign_solvers.search.plan import SearchPlan

@@ -17,9 +17,8 @@ sum (the maximum counts for the j that attains it), the implicit function theore
 Maxima are smoothed by the power mean max_i v_i ~ (sum_i v_i^(1/tau))^tau, which respects scaling:
 b stays homogeneous of degree one in R.
 
-Exact even moments of a linear reconstruction with Laplace noise, and their gradient.
-
-For z with i.i.d. Laplace(1) entries, a row l of L and an even p = 2 N,
+Exact even moments of a linear reconstruction, and their gradient: for z with i.i.d. Laplace(1)
+entries, a row l of L and an even p = 2 N,
 
     E |l^T z|^p = p! h_N(y),     y_j = l_j^2,
 
@@ -42,8 +41,27 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from pmldesign_solvers.operators.moved_mass import worst_masses
 from pmldesign_solvers.operators.operator import Array, Indices
+
+
+def worst_masses(distances: Array, least: Array, room: Array, most: float) -> Array:
+    """What cells keep when mass moves from the nearest ones to the farthest.
+
+    Args:
+        distances: of all cells from some, shape (c, k).
+        least: what every cell keeps, shape (k,).
+        room: what it has beyond that, shape (k,).
+        most: mass that is moved altogether.
+
+    Returns:
+        Shape (c, k), without what the farthest cell is given.
+    """
+    order = np.argsort(distances, axis=1, kind="stable")
+    moved = np.minimum(np.cumsum(room[order], axis=1), most)
+    masses = np.empty_like(moved)
+    np.put_along_axis(masses, order, np.diff(moved, axis=1, prepend=0.0), axis=1)
+    return np.asarray(least + np.maximum(room - masses, 0.0))
+
 
 NEWTON_STEPS = 200
 """Far more than the root ever takes: it is reached from one side, at last quadratically."""

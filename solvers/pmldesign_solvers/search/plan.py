@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pmldesign_solvers.norm.options import SolverOptions
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm.solution import SolverOptions, Status
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.lbfgs import TimeUpError
 from pmldesign_solvers.operators.operator import Array, Operator
@@ -32,14 +31,14 @@ from pmldesign_solvers.search.objectives import (
 )
 from pmldesign_solvers.search.problem import SMALL
 from pmldesign_solvers.search.solution import Start
-from pmldesign_solvers.search.starts import (
-    UNSTRUCTURED_CELLS,
-    identity_and_ramps,
-    perturbed,
-    unstructured,
-)
 from pmldesign_solvers.search.tent_problem import DenseGram
 
+UNSTRUCTURED_CELLS = 64
+"""With more cells, n x n unstructured rows cost too much."""
+KICKS = (0.03, 0.1, 0.3)
+"""Sizes of the perturbations, relative to the row that varies most."""
+NEGLIGIBLE_ROW = 1e-4
+"""Rows that vary by less than this, relative to the one that varies most, are dropped."""
 SMOOTH_BELOW = 20
 """Below this p, the p-norm of the variances needs no smoothing."""
 UNSTRUCTURED_COLUMNS = 32
@@ -60,6 +59,8 @@ GAUSSIAN = "optimal for Gaussian noise"
 FREE_TENTS, SIGNED_TENTS = "tents, free", "tents, signed"
 NEARLY_FREE = 1e-3
 """d of the non-negative strategies that begin from a given one: keeps every column measured."""
+
+NamedStart = tuple[str, Stacked]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -292,3 +293,47 @@ class SearchPlan:
             # nothing to smooth but the largest of the variances
             stages = stages[-1:] * len(WIDTHS) if self.search.problem.p < SMOOTH_BELOW else stages
         return self.search.follow(name, objective, start, stages)
+
+
+def identity_and_ramps(cells: int, rng: np.random.Generator) -> Iterator[NamedStart]:
+    """The identity with a few ramps; in full, with noise, where there are few enough cells."""
+    place = np.linspace(-1.0, 1.0, cells)
+    for count in (1, 2, 4, 8, 16):
+        if count > cells:
+            return
+        centres, widths = rng.uniform(-1, 1, (count, 1)), rng.uniform(0.2, 2, (count, 1))
+        rows = 0.5 * np.clip((place - centres) / widths, -1, 1)
+        rows += 0.02 * rng.standard_normal(rows.shape)
+        diagonal = np.ones(cells)
+        if cells <= UNSTRUCTURED_CELLS:
+            full = np.eye(cells) + 0.1 * rng.standard_normal((cells, cells))
+            diagonal, rows = np.zeros(cells), np.vstack([rows, full])
+        yield f"identity and {count} ramps", Stacked(diagonal, rows)
+
+
+def unstructured(cells: int, number: int, rng: np.random.Generator) -> NamedStart:
+    """The number-th of an endless series of random rows, without and with the identity."""
+    zero = np.zeros(cells)
+    kind = number % 4
+    if kind < 2:
+        rows = rng.standard_normal(((kind + 1) * cells, cells))
+        return f"{len(rows)} random rows", Stacked(zero, rows)
+    extra = 2 * (kind - 1)
+    rows = np.vstack(
+        [
+            np.eye(cells) + 0.1 * rng.standard_normal((cells, cells)),
+            0.5 * rng.standard_normal((extra, cells)),
+        ]
+    )
+    return f"identity and {extra} random rows", Stacked(zero, rows)
+
+
+def perturbed(best: Stacked, number: int, rng: np.random.Generator, *, signed: bool) -> Stacked:
+    """The number-th perturbation of the best so far, with one more row."""
+    size = KICKS[number % len(KICKS)]
+    spread = np.ptp(best.rows, axis=1)
+    top = max(float(spread.max(initial=0.0)), float(best.diagonal.max())) or 1.0
+    kept = best.rows[spread > NEGLIGIBLE_ROW * top]
+    rows = np.vstack([kept, np.zeros(kept.shape[1])])
+    rows += 0.3 * size * top * rng.standard_normal(rows.shape)
+    return Stacked(best.diagonal, rows if signed else np.maximum(rows, 0.0))

@@ -23,8 +23,7 @@ import numpy as np
 import scipy
 
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import Array, Indices, Operator
+from pmldesign_solvers.operators.operator import Array, Indices, Operator, power_mean
 from pmldesign_solvers.search.laplace_noise import is_exact, log_moment
 
 SMALL, REGULAR = 128, 1e-7

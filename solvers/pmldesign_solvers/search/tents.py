@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,9 +24,18 @@ import numpy as np
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.lbfgs import TimeUpError, descend
 from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.search.starts import HALVED, WHOLE, systems_of_levels, tents_in_levels
 from pmldesign_solvers.search.tent_problem import Gram, TentProblem
 
+WHOLE = 300
+"""Up to so many cells every cell is a block of its own; a step takes less than 2 ms."""
+SMALL_COUNTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
+"""Rows of the finest level where there are few cells, up to half as many as cells."""
+HALVED = 2000
+"""From so many cells on the third level matters: 206 339 for 16384 cells and all ranges, 217 261
+without."""
+REACH, FREE_ROWS = 1.5, 4
+"""Supports reach so many spacings to either side of a knot; levels of few rows are free everywhere.
+Wider supports gained less than 1e-4 on 1024 cells, and take time in proportion."""
 LEVEL_STEPS, PROBE_STEPS, KEPT, SOLVE_STEPS = 8, 8, 0.5, 120
 """L-BFGS steps for the weights of levels, of the first round of halving (half as many again in
 every other), the part that survives the weights and every round, and steps for the last one. On
@@ -199,6 +208,64 @@ def _logarithm(problem: TentProblem, entries: Array) -> tuple[float, Array]:
     if not value > 0:
         return 1e3, np.zeros_like(entries)
     return math.log(value), gradient / value
+
+
+def systems_of_levels(cells: int, most: float = math.inf) -> list[tuple[int, ...]]:
+    """Numbers of rows of the levels that are compared, finest level first; likely ones first.
+
+    Args:
+        cells: how many.
+        most: rows of a level; all together are at most a quarter more.
+    """
+    wide = cells > HALVED
+    spacings = (20,) if wide else (15, 18, 22)
+    finest = {max(1, int(min(round(cells / spacing), most))) for spacing in spacings}
+    if cells <= WHOLE:
+        finest |= {count for count in SMALL_COUNTS if count <= max(1, cells // 2)}
+    systems: set[tuple[int, ...]] = {(count,) for count in finest}
+    third = max(1, round(cells / 4000))
+    for count in finest:
+        for spacing in (400, 300, 200) if wide else (500, 340, 250, 160):
+            second = max(1, round(cells / spacing))
+            if second < count:
+                systems.add((count, second))
+            if 6 * third <= second < count:
+                systems.add((count, second, third))
+
+    def unlikely(system: tuple[int, ...]) -> float:
+        """How far from what has been best for running sums: 18 and 340 cells apart."""
+        second = abs(math.log(system[1] * 340 / cells)) if len(system) > 1 else 1.0
+        return abs(math.log(system[0] * 18 / cells)) + second
+
+    fewer = [system for system in systems if sum(system) <= max(1.25 * most, min(finest))]
+    return sorted(sorted(fewer), key=unlikely)
+
+
+def tents_in_levels(edges: Indices, levels: Sequence[int]) -> tuple[Indices, Indices, Array]:
+    """Supports of the rows of all levels, and Theta on them, row by row."""
+    n, m = int(edges[-1]), len(edges) - 1
+    centres = (edges[:-1] + edges[1:]) / 2
+    lower, upper, heights = [], [], []
+    for count in levels:
+        spacing = n / count
+        for row in range(count):
+            knot = (row + 0.5) * spacing
+            tent = np.maximum(0.0, 1 - np.abs(centres - knot) / spacing)
+            if row == 0:
+                tent[centres < knot] = 1.0
+            if row == count - 1:
+                tent[centres > knot] = 1.0
+            start, stop = 0, m
+            if count > FREE_ROWS:
+                start = int(np.searchsorted(edges, knot - REACH * spacing, "right")) - 1
+                stop = int(np.searchsorted(edges, knot + REACH * spacing))
+                positive = np.flatnonzero(tent)
+                start = max(0, min(start, int(positive[0])))
+                stop = min(m, max(stop, int(positive[-1]) + 1))
+            lower.append(start)
+            upper.append(stop)
+            heights.append(tent[start:stop])
+    return np.array(lower), np.array(upper), np.concatenate(heights)
 
 
 def _fitted(

@@ -15,7 +15,8 @@ Where the columns are level the two meet to second order: with r(x) x^(1/2) = 1 
 
     tr r(T) tr g(T) = s^2 (1 + Var(eta) + ...),    s = tr T^(-1/2), eta weighted by T^(-1/2).
 
-Every diagonal is a sum of positive numbers with a relative rounding that `diagonals` bounds.
+Every diagonal is a sum of positive numbers with a relative rounding that `relative_rounding`
+bounds.
 """
 
 from __future__ import annotations
@@ -25,9 +26,8 @@ import math
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.operators.norms import dual_norm, power_mean
-from pmldesign_solvers.operators.operator import EPS, Array
-from pmldesign_solvers.streams.dual import DualProblem
+from pmldesign_solvers.operators.operator import EPS, Array, dual_norm, power_mean
+from pmldesign_solvers.streams.chain import DualProblem
 from pmldesign_solvers.streams.nodes import Nodes
 
 LAST_SUMS = 128

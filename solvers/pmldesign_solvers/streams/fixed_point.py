@@ -24,11 +24,10 @@ from itertools import islice
 
 import numpy as np
 
+from pmldesign_solvers.norm.bounds_loop import Clock
 from pmldesign_solvers.norm.fixed_point import Anderson
-from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
-from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.streams.clock import Clock
-from pmldesign_solvers.streams.dual import DualProblem
+from pmldesign_solvers.operators.operator import Array, dual_exponent, dual_norm, power_mean
+from pmldesign_solvers.streams.chain import DualProblem
 from pmldesign_solvers.streams.nodes import Nodes, zolotarev
 
 STRIDE = {True: 2.0, False: 1.5}

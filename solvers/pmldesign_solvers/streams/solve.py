@@ -17,13 +17,11 @@ from functools import partial
 from itertools import islice
 
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, final_status
-from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions
-from pmldesign_solvers.norm.solution import Bounds, Outcome, Status
+from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, Clock, final_status
+from pmldesign_solvers.norm.solution import DEFAULTS, Bounds, Outcome, SolverOptions, Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.certificate import certify
-from pmldesign_solvers.streams.clock import Clock
-from pmldesign_solvers.streams.dual import DualProblem
+from pmldesign_solvers.streams.chain import DualProblem
 from pmldesign_solvers.streams.fixed_point import Level, fit, start
 from pmldesign_solvers.streams.nodes import Nodes, zolotarev
 

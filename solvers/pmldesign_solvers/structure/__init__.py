@@ -7,7 +7,7 @@ __getattr__ = face(
     {
         "cell_pairs": "differing_sets",
         "eigenspaces": "common_eigenspaces distinct_columns is_even",
-        "farthest_columns": "largest_l1_distance largest_l2_distance",
+        "kronecker": "largest_l1_distance largest_l2_distance",
         "subsets": "residual_spaces",
     },
 )

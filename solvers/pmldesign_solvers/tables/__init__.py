@@ -4,14 +4,13 @@ problem         what is asked, and the closed form that strategies and bounds sh
 free_vector     the strategy whose total is predicted along a free vector
 even_weights    the same with the weights of sets that are best at p = inf
 apart           the same where records are replaced and distances count
-batches         sets of plain attributes of which the same is asked
-sectors         small matrices on the few directions of each attribute that are coupled
+sectors         sets of plain attributes of which the same is asked, and small matrices on the few
+                directions of each ordered attribute that are coupled
 couplings       the strategy improved by couplings that keep the diagonal constant
 variances       those of all answers, exact or rounded up
 upper_bound     what a strategy is worth, certified
-lower           lower bounds, certified
-candidates      strategies with their certified values
-solve           all of them in turn, as far as the gap and the time ask for
+lower           lower bounds, certified; frames has the directions that they keep
+solve           strategies with their certified values, in turn, as far as gap and time ask for
 """
 
 from pmldesign_solvers import face
@@ -20,9 +19,8 @@ __getattr__ = face(
     __name__,
     {
         "even_weights": "extreme_queries length_rows variance_rows",
-        "lower.dual_weights": "DualPoint SectorBound",
-        "lower.replace": "PairBound lower_bound",
-        "measured": "Measured",
+        "free_vector": "Measured",
+        "lower": "DualPoint PairBound SectorBound lower_bound",
         "problem": "Tables",
         "query_weights": "Question weighted",
         "sectors": "Sector",

@@ -26,7 +26,7 @@ import scipy
 from pmldesign_solvers.operators.lbfgs import best_point
 from pmldesign_solvers.operators.operator import TINY, Array
 from pmldesign_solvers.tables.even_weights import LEAST_START, differing
-from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.tables.problem import ClosedForm, Tables, padded
 
 SHARPNESS = (30.0, 100.0, 300.0, 1000.0)

@@ -31,11 +31,9 @@ import numpy as np
 from pmldesign_solvers.operators.lbfgs import best_point
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.tables import sectors
-from pmldesign_solvers.tables.batches import Batch, batches
-from pmldesign_solvers.tables.free_vector import FreeVector
-from pmldesign_solvers.tables.measured import Measured, measured
+from pmldesign_solvers.tables.free_vector import FreeVector, Measured, measured
 from pmldesign_solvers.tables.problem import Attributes, Factors, Tables
-from pmldesign_solvers.tables.sectors import Sector, Space
+from pmldesign_solvers.tables.sectors import Batch, Sector, Space, batches
 
 MAX_TOGETHER = 3
 """Features in one coupling; three gain 1e-5 on the tables of fourteen attributes."""

@@ -9,7 +9,7 @@ factor,
 
 over the sets S of attributes and the tables T that have a factor on every one of them. A strategy
 with the numbers t_k = v^T G_k v and h_k = g_k^2 attains F (`free_vector`); F of other numbers is a
-lower bound (`dual_weights`). Attributes with one value are in no S.
+lower bound (`lower`). Attributes with one value are in no S.
 """
 
 from __future__ import annotations

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions, step_seconds
+from pmldesign_solvers.norm.solution import DEFAULTS, SolverOptions, step_seconds
 from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.norms import dual_exponent, dual_norm
-from pmldesign_solvers.operators.operator import EPS, Array, Operator
+from pmldesign_solvers.operators.operator import EPS, Array, Operator, dual_exponent, dual_norm
 from pmldesign_solvers.tables import free_vector
 from pmldesign_solvers.tables.problem import Tables
 

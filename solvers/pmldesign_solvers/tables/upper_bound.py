@@ -25,10 +25,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import EPS, Array
+from pmldesign_solvers.operators.operator import EPS, Array, power_mean
 from pmldesign_solvers.tables.couplings import Coupled
-from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.tables.problem import Attributes, padded
 from pmldesign_solvers.tables.query_weights import Question
 from pmldesign_solvers.tables.sectors import Sector

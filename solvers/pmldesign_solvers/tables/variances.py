@@ -25,9 +25,9 @@ from functools import cached_property
 
 import numpy as np
 
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices, Operator
-from pmldesign_solvers.tables.measured import Measured
+from pmldesign_solvers.structure import kronecker
+from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.tables.problem import Attributes, padded
 from pmldesign_solvers.tables.sectors import Sector, subsets
 
@@ -134,7 +134,7 @@ class Variances:
         counts = [query for query in asked if self._is_count(query)]
         attributes = np.array([[query.attribute for query in counts]], dtype=np.intp)
         core = self._cores(shared, attributes, np.array([[q.numbers[0] for q in counts]]))
-        values = mode_products.multiply([query.numbers for query in shared], core.ravel())
+        values = kronecker.multiply([query.numbers for query in shared], core.ravel())
         every = [len(query.numbers) for query in asked]
         axes = [1 if self._is_count(query) else len(query.numbers) for query in asked]
         return np.broadcast_to(values.reshape(axes), every).ravel()
@@ -247,14 +247,14 @@ class Variances:
 def _norms(shared: Sequence[Asked], cores: Array, power: float) -> Array:
     """(sum v^power)^(1/power) of tables, whose tensors are the columns of `cores`."""
     if power == 1:
-        sums = mode_products.multiply([query.sums for query in shared], cores)
+        sums = kronecker.multiply([query.sums for query in shared], cores)
         return np.asarray(sums[0], dtype=np.float64)
     entries = math.prod(len(query.numbers) for query in shared)
     width, norms = max(1, BLOCK // entries), []
     for start in range(0, cores.shape[1], width):
         columns = np.ascontiguousarray(cores[:, start : start + width])
         blocks = [
-            _power_means(np.maximum(mode_products.multiply(rows, columns), 0), power)
+            _power_means(np.maximum(kronecker.multiply(rows, columns), 0), power)
             for rows in _blocks([query.numbers for query in shared], entries)
         ]
         norms.append(_power_means(np.array(blocks), power))

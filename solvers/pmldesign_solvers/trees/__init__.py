@@ -1,7 +1,6 @@
 """Counts that nest, in O(n K): norms and strategies on a tree, by sweeps up and down.
 
-merges    the parts of a whole, two of them or copies of one
-tree      the tree as merges of two parts at a time
+tree      the tree as merges of two parts at a time, or of copies of one
 orbits    places that are alike, as one each
 problem   what the solver for running sums asks, as conductances of the tree
 spaces    tables of plain attributes at the nodes, as a tree for each kind of residual spaces

@@ -40,7 +40,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.streams.dual import DualProblem
+from pmldesign_solvers.streams.chain import DualProblem
 from pmldesign_solvers.streams.nodes import Nodes
 from pmldesign_solvers.trees.spaces import PLAIN, Spaces
 from pmldesign_solvers.trees.tree import Flags, Tree

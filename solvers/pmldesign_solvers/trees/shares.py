@@ -31,8 +31,7 @@ import numpy as np
 import scipy
 
 from pmldesign_solvers.operators.lbfgs import Value, descend
-from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.operators.operator import Array, Indices, power_mean
 from pmldesign_solvers.trees.spaces import PLAIN, Spaces
 from pmldesign_solvers.trees.sweeps import Sweep, by_precisions, floored, swept
 from pmldesign_solvers.trees.tree import Flags, Tree

@@ -24,9 +24,8 @@ from functools import cached_property
 
 import numpy as np
 
-from pmldesign_solvers.operators import mode_products
-from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices, Operator
+from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices, Operator, power_mean
+from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.eigenspaces import Eigenspaces
 from pmldesign_solvers.unions.product_basis import Basis, Parts, factor_residual, residual
 
@@ -94,9 +93,9 @@ class BlockDesign:
             Shape (all combinations of numbers,), the last attribute fastest.
         """
         tensor = np.moveaxis(values[self.pattern], -1, self.index)
-        maps: list[mode_products.Map] = [share.__matmul__ for share in shares]
+        maps: list[kronecker.Map] = [share.__matmul__ for share in shares]
         maps.insert(self.index, lambda y: y)
-        return mode_products.apply(maps, tensor.shape, tensor.ravel())
+        return kronecker.apply(maps, tensor.shape, tensor.ravel())
 
     def row_norms(self, part: Sequence[Operator]) -> Array:
         """diag(L L^T), shape (queries of the part,), for L = A_s R^+."""

@@ -40,11 +40,18 @@ import numpy as np
 
 from pmldesign_solvers.certificate.cells import sum_of_roots
 from pmldesign_solvers.norm.fixed_point import WeightsPoint
-from pmldesign_solvers.norm.options import step_seconds
-from pmldesign_solvers.operators import mode_products
+from pmldesign_solvers.norm.solution import step_seconds
 from pmldesign_solvers.operators.merge import right_inverse_of
-from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
-from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices
+from pmldesign_solvers.operators.operator import (
+    EPS,
+    TINY,
+    Array,
+    Indices,
+    dual_exponent,
+    dual_norm,
+    power_mean,
+)
+from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.eigenspaces import Eigenspaces, is_even
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.product_basis import Basis, Parts
@@ -92,7 +99,7 @@ class BlockProblem:
         self._kept, self._index = kept, index
         self._free = [parts[s][index] for s in kept]
         self._spaces, self._coefficients, self._pattern = spaces, coefficients, pattern
-        sizes = mode_products.outer([space.members.sum(axis=0) for space in spaces])
+        sizes = kronecker.outer([space.members.sum(axis=0) for space in spaces])
         self.counts = np.array(
             [sizes[pattern.ravel() == block].sum() for block in range(coefficients.shape[1])]
         )
@@ -206,10 +213,10 @@ class BlockProblem:
         for s, part in enumerate(self.parts):
             rows = [np.ones(factor.shape[0]) for factor in part]
             rows[self._index] = weights.get(s, np.zeros_like(rows[self._index]))
-            queries.append(mode_products.outer(rows))
+            queries.append(kronecker.outer(rows))
         cells = [np.full(n, 1 / n) for n in self._cells]
         cells[self._index] = w
-        return np.concatenate(queries), mode_products.outer(cells)
+        return np.concatenate(queries), kronecker.outer(cells)
 
     def _variances(self, inverses: Sequence[Array]) -> Array:
         """The mean variance of all queries that have this row on the attribute."""

@@ -30,8 +30,9 @@ from functools import partial
 
 import numpy as np
 
-from pmldesign_solvers.operators import lbfgs, mode_products
+from pmldesign_solvers.operators import lbfgs
 from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.unions.product_basis import Basis, Parts
 
 CORRECTIONS = 20
@@ -170,7 +171,7 @@ def descend(
 
 def _product(matrices: Sequence[Array], vector: Array) -> Array:
     """The Kronecker product of the squared matrices, times a vector."""
-    return mode_products.multiply([matrix**2 for matrix in matrices], vector)
+    return kronecker.multiply([matrix**2 for matrix in matrices], vector)
 
 
 def _factor_gradients(matrices: Sequence[Array], vector: Array, outer: Array) -> list[Array]:
@@ -182,7 +183,7 @@ def _factor_gradients(matrices: Sequence[Array], vector: Array, outer: Array) ->
         maps = [
             (lambda y: y) if j == i else (other**2).__matmul__ for j, other in enumerate(matrices)
         ]
-        inner = mode_products.apply(maps, sizes, vector)
+        inner = kronecker.apply(maps, sizes, vector)
         mixed = [*rows[:i], sizes[i], *rows[i + 1 :]]
         product = _unfold(outer, rows, i) @ _unfold(inner, mixed, i).T
         gradients.append(2 * matrix * product)

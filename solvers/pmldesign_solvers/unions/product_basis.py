@@ -28,9 +28,15 @@ import numpy as np
 
 from pmldesign_solvers.norm import fixed_point
 from pmldesign_solvers.norm.fixed_point import WeightsPoint
-from pmldesign_solvers.operators import mode_products
-from pmldesign_solvers.operators.norms import dual_exponent, dual_norm, power_mean
-from pmldesign_solvers.operators.operator import EPS, Array, Operator
+from pmldesign_solvers.operators.operator import (
+    EPS,
+    Array,
+    Operator,
+    dual_exponent,
+    dual_norm,
+    power_mean,
+)
+from pmldesign_solvers.structure import kronecker
 
 RANK_CUTOFF = 1e-10
 """Singular values of a strategy below this part of the largest are rounding."""
@@ -109,11 +115,11 @@ class BasisProblem:
     def evaluate(self, u: Array, w: Array) -> BasisPoint:
         """Both bounds and the next weights at normalised weights."""
         kappa = self._kappa(u) if self._plain is None else self._plain
-        reach = mode_products.multiply([squares.T for squares in self._columns], w)
+        reach = kronecker.multiply([squares.T for squares in self._columns], w)
         # what no query needs is measured with next to no weight, so that R keeps its rank
         weights = np.sqrt(np.maximum(kappa, EPS * kappa.max()) / reach)
         lower = float(np.sqrt(kappa * reach).sum())
-        columns = mode_products.multiply(self._columns, weights)
+        columns = kronecker.multiply(self._columns, weights)
         if self._plain is not None:
             total, next_u = float((kappa / weights).sum()), u
         else:
@@ -134,7 +140,7 @@ class BasisProblem:
 
     def design(self, weights: Array) -> ProductDesign:
         """The strategy with these weights, scaled to sensitivity 1."""
-        largest = float(mode_products.multiply(self._columns, weights).max())
+        largest = float(kronecker.multiply(self._columns, weights).max())
         return ProductDesign(self.bases, np.asarray(weights / largest))
 
     def upper_bound(self, weights: Array) -> float:
@@ -143,7 +149,7 @@ class BasisProblem:
         L answers A R^+ R; what rounding leaves of A (R^+ R - 1) is measured cell by cell, as in
         `certificate`, and its norm is bounded factor by factor.
         """
-        sensitivity = math.sqrt(float(mode_products.multiply(self._columns, weights).max()))
+        sensitivity = math.sqrt(float(kronecker.multiply(self._columns, weights).max()))
         spread = math.sqrt(power_mean(self._row_norms(weights), self.p / 2))
         rest = math.fsum(residual(part, self.bases) ** 2 for part in self._parts)
         rounding = 1 + (len(weights) + sum(self.shape) + self.queries) * EPS
@@ -162,18 +168,18 @@ class BasisProblem:
         inverse = half @ half.T
         moved = operator.gram(u) @ inverse
         squares = np.einsum("ij,ij->j", moved, inverse @ moved)
-        columns = mode_products.multiply(self._columns, weights)
+        columns = kronecker.multiply(self._columns, weights)
         columns = np.maximum(columns, EPS * columns.max())  # zero where nothing is asked
         return np.asarray(np.sqrt(np.maximum(squares, 0.0) / columns))
 
     def _row_norms(self, weights: Array) -> Array:
-        parts = [mode_products.multiply(rows, 1 / weights) for rows in self._rows]
+        parts = [kronecker.multiply(rows, 1 / weights) for rows in self._rows]
         return np.concatenate(parts)
 
     def _kappa(self, u: Array) -> Array:
         total = np.zeros(math.prod(squares.shape[1] for squares in self._columns))
         for rows, weights in zip(self._rows, np.split(u, self._stops), strict=True):
-            total += mode_products.multiply([squares.T for squares in rows], weights)
+            total += kronecker.multiply([squares.T for squares in rows], weights)
         return total
 
 

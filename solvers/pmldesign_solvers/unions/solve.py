@@ -12,6 +12,8 @@ descent (`descent`). Lower bound: the best of those that need no matrix of all c
 strategy: both slopes of the first, smoothest descent; or the u among them and the w that its Gram
 matrix asks for, at finite p before the first and after the last descent, at p = inf, where u is
 that of a smoothed norm, after the first. The bounds do not meet in general.
+
+What has been found so far, and when the search stops, is known by a `UnionSearch`.
 """
 
 from __future__ import annotations
@@ -24,27 +26,147 @@ import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate, lower_bound
 from pmldesign_solvers.norm import fixed_point
-from pmldesign_solvers.norm.bounds_loop import BoundsLoop
-from pmldesign_solvers.norm.options import DEFAULTS, SolverOptions, step_seconds
-from pmldesign_solvers.norm.solution import Outcome
+from pmldesign_solvers.norm.bounds_loop import BoundsLoop, LimitReachedError, Stages
+from pmldesign_solvers.norm.solution import (
+    DEFAULTS,
+    Outcome,
+    Solution,
+    SolverOptions,
+    Status,
+    step_seconds,
+)
 from pmldesign_solvers.norm.solve import MAX_PAIRS
-from pmldesign_solvers.operators import mode_products
+from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.operators.operator import EPS, Array, Operator
+from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.unions.block_design import BlockDesign
-from pmldesign_solvers.unions.block_dual import BlockProblem
-from pmldesign_solvers.unions.bounds import free_attribute, whole_unions
-from pmldesign_solvers.unions.cell_blocks import PAIRS
+from pmldesign_solvers.unions.block_dual import BlockPoint, BlockProblem
+from pmldesign_solvers.unions.bounds import exchangeable, free_attribute, whole_unions
+from pmldesign_solvers.unions.cell_blocks import PAIRS, solve_in_time
 from pmldesign_solvers.unions.descent import SHARPNESS, UnionDescended, beginning, descend
-from pmldesign_solvers.unions.exchangeable import exchangeable
 from pmldesign_solvers.unions.product_basis import (
     Basis,
+    BasisPoint,
     BasisProblem,
     Parts,
     ProductDesign,
     eigenbasis,
     residual_basis,
 )
-from pmldesign_solvers.unions.stages import UnionSearch
+
+FACTOR_GAP = 1e-3
+"""Of the designs for single attributes, which are only a start."""
+WEIGHTS_GAP, WEIGHTS_STEPS = 1e-4, 150
+"""Of the weights in a product basis."""
+CERTIFIED = 0.1
+"""The bounds of blocks are certified again when their gap is this part of what it was."""
+ROUNDING_PART = 0.01
+"""Part of the gap asked for at which bounds that do not meet it are kept apart by rounding."""
+
+
+@dataclass(slots=True)
+class UnionSearch(Stages[ProductDesign | BlockDesign]):
+    """The best of either side so far; steps are those of the fixed points.
+
+    Attributes:
+        eigendecompositions: of designs for single attributes so far.
+        problem, point, reached: the best strategy in a product basis, and its upper bound.
+        duals: the weights u and w of the best lower bound.
+    """
+
+    eigendecompositions: int = 0
+    problem: BasisProblem | None = None
+    point: BasisPoint | None = None
+    reached: float = math.inf
+    duals: tuple[Array, Array] = (np.ones(1), np.ones(1))
+
+    def in_time(self) -> bool:
+        """Report the bounds; whether there is anything left to be spent."""
+        self.report()
+        return self.limit() is None
+
+    def step(self, seconds: float = 0.0) -> None:
+        """Count a step that took so long; stop if there is nothing left to be spent on the next."""
+        self.steps += 1
+        self.report()
+        limit = self.limit()
+        if limit is None and self.options.over(self.seconds, seconds):
+            limit = Status.TIME_LIMIT
+        if limit is not None:
+            raise LimitReachedError(limit)
+
+    def factor(self, operator: Operator, p: float, relation: Relation = "add-remove") -> Solution:
+        """The design for one attribute of one part, or of all of them."""
+        limit = self.options.time_limit
+        solution = solve_in_time(
+            operator,
+            p,
+            relation=relation,
+            options=SolverOptions(
+                rel_gap=FACTOR_GAP,
+                max_steps=self.options.max_steps,
+                time_limit=None if limit is None else max(limit - self.seconds, 0.0),
+            ),
+        )
+        self.eigendecompositions += solution.eigendecompositions
+        if solution.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        return solution
+
+    def weigh(self, problem: BasisProblem) -> float:
+        """The best weights for these bases; what they reach."""
+        best: BasisPoint | None = None
+        try:
+            for point in problem.points(WEIGHTS_GAP, WEIGHTS_STEPS):
+                if best is None or point.upper < best.upper:
+                    best = point
+                self.step()
+        finally:
+            if best is not None and best.upper < self.reached:
+                upper = problem.upper_bound(best.weights)
+                if upper < self.reached:
+                    self.reached, self.problem, self.point = upper, problem, best
+                self.above(upper, problem.design(best.weights))
+        return math.inf if best is None else best.upper
+
+    def attain(self, problem: BlockProblem) -> None:
+        """The best strategy of blocks: both bounds, certified whenever the gap is much smaller.
+
+        Raises:
+            LimitReachedError: it has to be better than any other, and got no closer for long.
+        """
+        rel_gap, certified = self.options.rel_gap, math.inf
+        enough = rel_gap * (ROUNDING_PART if problem.exact else 1)
+        before = self.seconds
+        search = BoundsLoop(fixed_point.points(problem))
+        try:
+            for gap in search.gaps():
+                self.eigendecompositions += len(problem.counts)
+                if gap <= CERTIFIED * certified or gap <= rel_gap < certified:
+                    certified = gap
+                    self._certify(problem, search.lower, search.upper)
+                self.step(self.seconds - before)
+                before = self.seconds
+                if self.done:
+                    return
+                if gap <= enough:
+                    break
+        finally:
+            if not self.done:
+                self._certify(problem, search.lower, search.upper)
+        if problem.exact:
+            raise LimitReachedError(Status.STALLED)
+
+    def _certify(self, problem: BlockProblem, low: BlockPoint, high: BlockPoint) -> None:
+        design = problem.design(high)
+        self.above(design.upper_bound(problem.parts, problem.p), design)
+        self.below(problem.lower_bound(low.u, low.w), *problem.expand(low.u, low.w))
+
+    def below(self, value: float, u: Array, w: Array) -> None:
+        """A certified lower bound with its dual weights."""
+        if value > self.lower:
+            self.lower, self.duals = value, (u, w)
+
 
 DENSE_CELLS = 4096
 """Largest number of cells for one eigendecomposition of that size."""
@@ -208,7 +330,7 @@ def _norms(search: UnionSearch, parts: Parts, p: float) -> Array:
     norms = np.array([math.prod(part) * (1 - len(part) * EPS) for part in lower])
     largest = int(norms.argmax())
     weights = [
-        mode_products.outer(
+        kronecker.outer(
             [
                 designs[queries].dual_u if s == largest else np.zeros(queries.shape[0])
                 for queries in part
@@ -216,7 +338,7 @@ def _norms(search: UnionSearch, parts: Parts, p: float) -> Array:
         )
         for s, part in enumerate(parts)
     ]
-    w = mode_products.outer([designs[queries].dual_w for queries in parts[largest]])
+    w = kronecker.outer([designs[queries].dual_w for queries in parts[largest]])
     search.below(float(norms[largest]), np.concatenate(weights), w)
     return norms
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign_solvers.certificate import cells, product_pairs
+from pmldesign_solvers.certificate import cells, pairs
 from pmldesign_solvers.norm import solve_norm
 from pmldesign_solvers.operators import DenseOperator
 
@@ -36,7 +36,7 @@ def written_out(duals):
 
 
 def bound(duals, p):
-    return product_pairs.lower_bound([(DenseOperator(A), u, w) for A, u, w in duals], p)
+    return pairs.lower_bound_of_product([(DenseOperator(A), u, w) for A, u, w in duals], p)
 
 
 @given(products(), exponents, st.booleans())
@@ -44,22 +44,22 @@ def test_it_is_the_bound_of_the_matrix(duals, p, cut):
     A, u, w = written_out(duals)
     with pytest.MonkeyPatch.context() as patch:
         if cut:
-            patch.setattr(product_pairs, "MOST_VALUES", 4)
+            patch.setattr(pairs, "MOST_VALUES", 4)
         found = bound(duals, p)
     if len(w) == 1:
         assert found == 0
         return
     q = math.inf if p == 2 else 1 if p == math.inf else p / (p - 2)
-    pairs = np.outer(w, w) - np.diag(w**2)
-    laplacian = np.diag(pairs.sum(axis=1)) - pairs
-    values, vectors = np.linalg.eigh(laplacian / (pairs.sum() / 2))
+    weights = np.outer(w, w) - np.diag(w**2)
+    laplacian = np.diag(weights.sum(axis=1)) - weights
+    values, vectors = np.linalg.eigh(laplacian / (weights.sum() / 2))
     root = vectors * np.sqrt(np.maximum(values, 0))
     weighted = np.sqrt(u / np.linalg.norm(u, q))[:, None] * A @ root
     exact = np.linalg.svd(weighted, compute_uv=False).sum()
     assert found <= exact * (1 + 1e-9)
     assert found >= exact * (1 - (1e-3 if cut else 1e-5)) - 1e-6 * np.abs(A).max()
     # and that of the certificate that checks dense solutions
-    assert found <= cells.lower_bound(DenseOperator(A), u, pairs, p) * (1 + 1e-4) + 1e-9
+    assert found <= cells.lower_bound(DenseOperator(A), u, weights, p) * (1 + 1e-4) + 1e-9
 
 
 @given(st.floats(-40, 0), st.integers(1, 3), exponents)
@@ -89,9 +89,9 @@ def test_it_is_below_the_norm(duals, p):
         assert bound(duals, p) <= 1e-6 * np.abs(A).max()
         return
     exact = solve_norm(DenseOperator(A), p, relation="replace").certificate
-    best, own = product_pairs.best_duals([(DenseOperator(B), u, w) for B, u, w in duals], p)
+    best, own = pairs.best_duals([(DenseOperator(B), u, w) for B, u, w in duals], p)
     assert bound(duals, p) <= best <= exact.upper
-    assert product_pairs.lower_bound(own, p) == pytest.approx(best, rel=1e-12)
+    assert pairs.lower_bound_of_product(own, p) == pytest.approx(best, rel=1e-12)
 
 
 def test_a_histogram_in_several_factors_is_exact():

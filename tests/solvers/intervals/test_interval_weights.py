@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pmldesign_solvers.intervals import beside, dual, shape
+from pmldesign_solvers.intervals import beside, dual, solve
 from pmldesign_solvers.operators import power_mean
 from pmldesign_solvers.streams import RunningSums, factor, zolotarev
 
@@ -71,7 +71,7 @@ def test_gradient_of_the_shape():
     h, asked = 1e-5, 10 ** rng.uniform(-1, 1, 9)
 
     def value(z):
-        return shape._value(z, asked, 16.0)
+        return solve._value(z, asked, 16.0)
 
     slope = (value(z + h * way)[0] - value(z - h * way)[0]) / (2 * h)
     assert value(z)[1] @ way == pytest.approx(slope, rel=1e-6)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy
 
-from pmldesign_solvers.intervals import dual, shape, solve_intervals
+from pmldesign_solvers.intervals import dual, solve, solve_intervals
 from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
 from pmldesign_solvers.operators import DenseOperator, power_mean
 from pmldesign_solvers.streams import RunningSums, factor, zolotarev
@@ -58,7 +58,7 @@ def test_bounds_stay_close_at_length(n, p):
 def test_neighbours_are_no_farther_apart_than_the_bound_says():
     n = 512
     sums, w = weighted(np.ones(n)), np.ones(n)
-    v = shape.stretched(shape.shape_of_few(np.ones(15))[0], np.ones(n - 1))
+    v = solve.stretched(solve.shape_of_few(np.ones(15))[0], np.ones(n - 1))
     shares, decays = factor.generators(sums, v, w, zolotarev(*sums.spectrum(v, w), 6))
     X = np.zeros((n, n))
     for i in range(n):  # row by row, by the definition of the generators

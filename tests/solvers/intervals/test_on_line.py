@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from pmldesign_solvers.intervals import on_line, solve_intervals
+from pmldesign_solvers.intervals import beside, solve_intervals
 from pmldesign_solvers.streams import RunningSums, factor
 
 
@@ -20,7 +20,7 @@ def random_factor(n, count):
 @pytest.mark.parametrize(("n", "count"), [(2, 1), (3, 2), (17, 1), (40, 5)])
 def test_it_is_the_triangle_of_differences_from_the_last_column(n, count):
     given = random_factor(n, count)
-    found, _ = on_line.open_factor(given)
+    found, _ = beside.open_factor(given)
     C = given.multiply(np.eye(n))
     differences = C[:, :-1] - C[:, -1:]
     made = found.multiply(np.eye(n - 1))
@@ -45,7 +45,7 @@ def test_rounding_moves_columns_by_less_than_it_says():
         return rows
 
     given = random_factor(9, 3)
-    found, moved = on_line.open_factor(given)
+    found, moved = beside.open_factor(given)
     last = column(given, 8)
     for j in range(8):
         meant = sum((a - b) ** 2 for a, b in zip(column(given, j), last, strict=True))
@@ -60,7 +60,7 @@ def test_states_of_designed_streams_hold_it():
     for n in (8, 60):
         sums = RunningSums(np.ones(n - 1), np.exp(rng.normal(0, 1, n)), np.ones(n))
         best = solve_intervals(sums, 2.0, buffers=5)
-        found, _ = on_line.open_factor(
+        found, _ = beside.open_factor(
             factor.factor(*factor.generators(sums, best.u, best.w, best.nodes))
         )
         assert found.gains.min() >= 0.0

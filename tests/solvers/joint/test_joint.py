@@ -78,6 +78,6 @@ def test_lower_bounds_are_nuclear_norms(seed, total, monkeypatch):
     found = lower_bound(spaces, question.asked, cells, u, 4.0)
     assert found <= exact * (1 + 1e-12) + 1e-12
     assert found >= exact * (1 - 1e-5)
-    monkeypatch.setattr("pmldesign_solvers.joint.lower.MOST_ROWS", 0)
+    monkeypatch.setattr("pmldesign_solvers.joint.solve.MOST_ROWS", 0)
     cut = lower_bound(spaces, question.asked, cells, u, 4.0)
     assert 0.5 * exact <= cut <= exact * (1 + 1e-12) + 1e-12

@@ -14,7 +14,7 @@ from pmldesign_solvers.norm import (
     NewtonSystem,
     SolverOptions,
     Status,
-    newton_system,
+    dual_function,
     solve,
     solve_norm,
 )
@@ -108,13 +108,13 @@ def test_the_newton_system_is_the_derivative_of_the_gradient(relation, shape, p)
         assert np.linalg.norm(scale * rest) <= 2e-3 * np.linalg.norm(scale * right)
 
 
-@pytest.mark.parametrize(("ratio", "error"), [(newton_system.RATIO, 0.06), (2.0, 1e-3)])
+@pytest.mark.parametrize(("ratio", "error"), [(dual_function.RATIO, 0.06), (2.0, 1e-3)])
 @pytest.mark.parametrize("smallest", [1e-8, 1e-4, 0.5])
 @pytest.mark.parametrize("relation", COORDINATES)
 def test_the_sum_over_poles_is_the_diagonal_of_the_system(
     monkeypatch, relation, smallest, ratio, error
 ):
-    monkeypatch.setattr(newton_system, "RATIO", ratio)
+    monkeypatch.setattr(dual_function, "RATIO", ratio)
     function, _, V, u, w = random_point(relation)
     w = np.geomspace(smallest, 1.0, len(w))
     here = function.evaluate(u, w)
@@ -226,7 +226,7 @@ def test_given_weights_near_the_optimum_shorten_the_way(p, scale):
 @pytest.mark.parametrize("relation", KINDS)
 def test_time_that_is_up_ends_conjugate_gradients_between_two_products(monkeypatch, relation):
     """With a clock of one second for each product, and too few for the first direction."""
-    monkeypatch.setattr(newton_system, "FACTORED", 0)
+    monkeypatch.setattr(dual_function, "FACTORED", 0)
     products, apply = [], NewtonSystem._apply
 
     def counted(self, x):

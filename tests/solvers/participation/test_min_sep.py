@@ -5,7 +5,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from pmldesign_solvers.participation import banded, patterns, poles, reciprocal, scaled
+from pmldesign_solvers.participation import (
+    patterns,
+    poles,
+    reciprocal,
+    scaled,
+    scaled_toeplitz,
+    solve_banded,
+)
 from pmldesign_solvers.streams import RunningSums
 
 
@@ -91,7 +98,7 @@ def test_patterns_are_bounded_by_all_of_them(n, k, b, pairs, monkeypatch):
 @pytest.mark.parametrize(("n", "k", "b"), [(64, 4, 16), (50, 3, 10)])
 def test_banded_strategies_have_the_sensitivity_of_their_windows(n, k, b):
     values = []
-    point = banded.solve(plain(n), k, b, lambda value: values.append(value) or False)
+    point = solve_banded(plain(n), k, b, lambda value: values.append(value) or False)
     C = point.matrix
     norms = (C**2).sum(axis=0)
     square = patterns.largest_pattern(C.T @ C, k, b)
@@ -101,22 +108,22 @@ def test_banded_strategies_have_the_sensitivity_of_their_windows(n, k, b):
 
 def test_banded_strategies_are_better_than_published_ones():
     # jax-privacy's banded matrices reach 5.4191 for 256 steps, 4 times at least 64 apart
-    point = banded.solve(plain(256), 4, 64, lambda _: False)
+    point = solve_banded(plain(256), 4, 64, lambda _: False)
     square = patterns.largest_pattern(point.matrix.T @ point.matrix, 4, 64)
     assert np.sqrt(point.error * square / 256) <= 5.339
 
 
 def test_a_watch_ends_the_descent():
     calls = []
-    banded.solve(plain(32), 4, 8, lambda value: calls.append(value) or len(calls) == 3)
+    solve_banded(plain(32), 4, 8, lambda value: calls.append(value) or len(calls) == 3)
     assert len(calls) == 3
 
 
 def test_many_steps_start_from_every_fourth_one(monkeypatch):
-    monkeypatch.setattr(banded, "FINE_CELLS", 128)
-    monkeypatch.setattr(banded, "FINE_WORK", 0.0)  # the fewest steps
+    monkeypatch.setattr(scaled_toeplitz, "FINE_CELLS", 128)
+    monkeypatch.setattr(scaled_toeplitz, "FINE_WORK", 0.0)  # the fewest steps
     norms = []
-    point = banded.solve(plain(256), 4, 64, lambda norm: norms.append(norm) or False)
+    point = solve_banded(plain(256), 4, 64, lambda norm: norms.append(norm) or False)
     d = (point.matrix**2).sum(axis=0)
     square = point.error * patterns.largest_sum(d, 4, 64, fixed=False)
     # 5.3377 after a hundred steps from the square root

@@ -5,7 +5,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from pmldesign_solvers.participation import pattern_dual
+from pmldesign_solvers.participation import patterns
 from pmldesign_solvers.streams import RunningSums
 
 
@@ -34,9 +34,7 @@ def squared_sensitivity(X, n, k, b, fixed):
     [(12, 3, 2, False), (12, 3, 2, True), (11, 3, 4, False), (10, 2, 7, True), (8, 3, 1, False)],
 )
 def test_no_strategy_passes_the_bound(n, k, b, fixed):
-    bound = pattern_dual.solve(
-        plain(n), pattern_dual.patterns(n, k, b, fixed=fixed), 200, lambda _: False
-    )
+    bound = patterns.solve(plain(n), patterns.patterns(n, k, b, fixed=fixed), 200, lambda _: False)
     A, rng = np.tril(np.ones((n, n))), np.random.default_rng(0)
     values = []
     for size in [0.0, 0.0, 0.01, 0.1]:
@@ -51,9 +49,7 @@ def test_no_strategy_passes_the_bound(n, k, b, fixed):
 
 def test_weights_are_mixtures_of_contributions_in_patterns():
     n, k, b = 14, 3, 4
-    bound = pattern_dual.solve(
-        plain(n), pattern_dual.patterns(n, k, b, fixed=False), 30, lambda _: False
-    )
+    bound = patterns.solve(plain(n), patterns.patterns(n, k, b, fixed=False), 30, lambda _: False)
     assert (np.diff(bound.steps, axis=1) >= b).all()
     W, total = np.zeros((n, n)), 0.0
     for steps, block in zip(bound.steps, bound.blocks, strict=True):
@@ -71,7 +67,7 @@ def test_weights_are_mixtures_of_contributions_in_patterns():
 def test_slopes_are_those_of_the_loss():
     rng = np.random.default_rng(1)
     sums = RunningSums(rng.uniform(0.6, 1, 8), rng.uniform(0.5, 2, 9), rng.uniform(1, 2, 9))
-    dual = pattern_dual._Dual(sums, pattern_dual.patterns(9, 3, 2, fixed=False)[::7])
+    dual = patterns._Dual(sums, patterns.patterns(9, 3, 2, fixed=False)[::7])
     x = rng.normal(size=7 * len(dual.steps))
     slopes = dual.loss(x)[1]
     for place in rng.integers(0, x.size, 12):
@@ -83,20 +79,20 @@ def test_slopes_are_those_of_the_loss():
 
 def test_bounds_beat_those_of_fixed_epochs():
     # fixed epochs that cover all steps: what they gain comes from patterns that are not equidistant
-    lower = pattern_dual.solve(
-        plain(64), pattern_dual.patterns(64, 4, 16, fixed=False), 40, lambda _: False
+    lower = patterns.solve(
+        plain(64), patterns.patterns(64, 4, 16, fixed=False), 40, lambda _: False
     ).lower
-    fixed = pattern_dual.solve(
-        plain(64), pattern_dual.patterns(64, 4, 16, fixed=True), 40, lambda _: False
+    fixed = patterns.solve(
+        plain(64), patterns.patterns(64, 4, 16, fixed=True), 40, lambda _: False
     ).lower
     assert lower > 1.005 * fixed
 
 
 def test_a_watch_ends_the_descent():
     calls = []
-    pattern_dual.solve(
+    patterns.solve(
         plain(12),
-        pattern_dual.patterns(12, 2, 4, fixed=False),
+        patterns.patterns(12, 2, 4, fixed=False),
         40,
         lambda v: calls.append(v) or len(calls) > 2,
     )

@@ -12,12 +12,12 @@ from pmldesign_solvers.streams import (
     AllRanges,
     Nodes,
     RunningSums,
-    diagonals,
     lower_bound,
     upper_bound,
     variances,
     zolotarev,
 )
+from pmldesign_solvers.streams import chain as chains
 from pmldesign_solvers.streams import solve as streams
 
 
@@ -104,7 +104,7 @@ def test_diagonals_are_those_of_resolvents(n):
     U, S, Vt = np.linalg.svd(np.sqrt(u)[:, None] * A * np.sqrt(w))
     values = nodes(S**-2.0)
     chain = problem.chain(u, w)
-    found = diagonals.diagonals(chain, nodes)
+    found = chains.diagonals(chain, nodes)
     assert chain.rows(found) == pytest.approx((Vt**2).T @ values, rel=1e-8)
     assert chain.columns(found) == pytest.approx(U**2 @ values, rel=1e-8)
     assert problem.gram_diagonal(u) == pytest.approx((A * A * u[:, None]).sum(0), rel=1e-12)
@@ -116,7 +116,7 @@ def test_recurrences_keep_their_digits_where_a_factorisation_has_none():
     problem = random_sums(rng, 15, 6.0)
     u, w = 10.0 ** rng.uniform(-6, 6, (2, 15))
     chain, pole = problem.chain(u, w), 1e-3
-    found = diagonals.diagonals(chain, Nodes(np.array([pole]), np.array([1.0])))
+    found = chains.diagonals(chain, Nodes(np.array([pole]), np.array([1.0])))
     with mpmath.workdps(120):
         places = len(chain.edges) + 1
         path = mpmath.zeros(places, places)

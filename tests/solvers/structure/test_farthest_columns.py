@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.spatial import ConvexHull
 from scipy.spatial.distance import pdist
 
-from pmldesign_solvers.structure import farthest_columns, largest_l1_distance, largest_l2_distance
+from pmldesign_solvers.structure import kronecker, largest_l1_distance, largest_l2_distance
 
 KINDS = ("real", "signs", "zeros and ones", "positive", "rotation", "equal norms")
 
@@ -48,7 +48,7 @@ def test_l2_distances(factors, most):
     exact = pdist(columns(factors)).max()
     size = np.linalg.norm(columns(factors), axis=1).max()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(farthest_columns, "MOST_POINTS", most)
+        patch.setattr(kronecker, "MOST_POINTS", most)
         found = largest_l2_distance(factors)
     assert found >= exact * (1 - 1e-14)
     if most > 2:
@@ -60,7 +60,7 @@ def test_l2_distances(factors, most):
 @given(products(), st.integers(1, 3))
 def test_rounded_norms_give_a_bound_from_above(factors, most):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(farthest_columns, "MOST_NORMS", most)
+        patch.setattr(kronecker, "MOST_NORMS", most)
         found = largest_l2_distance(factors)
     assert found >= pdist(columns(factors)).max() * (1 - 1e-14)
 
@@ -70,7 +70,7 @@ def test_l1_distances(factors, cost):
     exact = pdist(columns(factors), "cityblock").max()
     size = np.abs(columns(factors)).sum(axis=1).max()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(farthest_columns, "L1_COST", cost)
+        patch.setattr(kronecker, "L1_COST", cost)
         found = largest_l1_distance(factors)
     assert found >= exact * (1 - 1e-14)
     assert found <= 2 * size * (1 + 1e-10)
@@ -93,10 +93,10 @@ def test_weighted_products(factors, large, seed):
     written = np.sqrt(weights)[:, None] * matrix
     exact = pdist(written.T).max()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(farthest_columns, "BLOCK_BYTES", 64)
+        patch.setattr(kronecker, "BLOCK_BYTES", 64)
         if large:
-            patch.setattr(farthest_columns, "WEIGHTED_CELLS", 0)
-        found = farthest_columns.largest_weighted_distance(factors, weights)
+            patch.setattr(kronecker, "WEIGHTED_CELLS", 0)
+        found = kronecker.largest_weighted_distance(factors, weights)
     size = np.linalg.norm(written, axis=0).max()
     assert found >= exact * (1 - 1e-12)
     assert found <= 2 * size * (1 + 1e-10)
@@ -128,7 +128,7 @@ def test_the_hull_reaches_as_far_as_the_points(seed, power, count):
     points[:, -1] = points[:, 0] / 2 + 10**power * rng.random(count)
     functionals = rng.standard_normal((4, 50))
     far = (points @ functionals).max(axis=0)
-    kept = (farthest_columns._extreme(points) @ functionals).max(axis=0)
+    kept = (kronecker._extreme(points) @ functionals).max(axis=0)
     np.testing.assert_allclose(kept, far, rtol=0, atol=1e-12)
 
 
@@ -141,7 +141,7 @@ def test_largest_sums(seed, k, count):
         points.append(np.hstack([large, large * rng.uniform(0, 1, large.shape)]))
     signs = np.array([1.0, -1.0])
     exact = max(float(np.prod(chosen, axis=0) @ signs) for chosen in itertools.product(*points))
-    assert exact * (1 - 1e-13) <= farthest_columns.largest_sum(points, signs) <= exact + 1e-10
+    assert exact * (1 - 1e-13) <= kronecker.largest_sum(points, signs) <= exact + 1e-10
 
 
 def test_the_tree_of_a_million_cells():
@@ -166,6 +166,6 @@ def test_a_hull_that_loses_a_vertex_is_not_believed(monkeypatch):
     rng = np.random.default_rng(0)
     points = rng.uniform(0, 1, (60, 3))
     points[0] = 2.0
-    assert len(farthest_columns._extreme(points)) < 60
+    assert len(kronecker._extreme(points)) < 60
     monkeypatch.setattr("scipy.spatial.ConvexHull", Losing)
-    assert any((point == points[0]).all() for point in farthest_columns._extreme(points))
+    assert any((point == points[0]).all() for point in kronecker._extreme(points))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmldesign_solvers.tables import Tables, batches
+from pmldesign_solvers.tables import Tables, sectors
 
 SIZES = (2, 3, 3, 1, 4)  # two factors on the last attribute
 ATTRIBUTE = (0, 1, 2, 3, 4, 4)
@@ -39,7 +39,7 @@ def test_coefficients_are_sums_over_tables(tables, data):
                 key = q, tuple(k for k in table if k >= 4)
                 expected[key] = expected.get(key, 0.0) + value
     seen = {}
-    for batch in batches.batches(problem(tables, weights)):
+    for batch in sectors.batches(problem(tables, weights)):
         for row, weight, members in zip(
             batch.coefficients, batch.weights, batch.members, strict=True
         ):
@@ -53,7 +53,7 @@ def test_coefficients_are_sums_over_tables(tables, data):
 
 def test_sets_alike_are_one():
     tables = [(0, 1), (0, 2), (1, 2), (0, 4), (1, 4), (2, 4)]
-    (pairs,) = [b for b in batches.batches(problem(tables, np.ones(6))) if b.tables == ((),)]
+    (pairs,) = [b for b in sectors.batches(problem(tables, np.ones(6))) if b.tables == ((),)]
     (members,) = pairs.members
     assert members.keys() == {(0, 1), (0, 2), (1, 2)}
     assert pairs.weights == pytest.approx([sqrt(1 / 2 * 4 / 3) * 2 + 4 / 3])

@@ -21,7 +21,6 @@ from pmldesign_solvers.tables import (
     Variances,
     free_vector,
     lower_bound,
-    measured,
     query_weights,
     sectors,
     weighted,
@@ -332,7 +331,7 @@ def test_what_is_measured_and_its_inverse(features):
     x = root.T @ root
     x /= np.sqrt(np.outer(x.diagonal(), x.diagonal()))
     gram = prefix(6).T @ prefix(6)
-    found = measured.measured(x, [gram], [1.0], features)
+    found = free_vector.measured(x, [gram], [1.0], features)
     inverse = np.linalg.inv(x)
     tau = inverse.sum()
     np.testing.assert_allclose(found.rows.T @ found.rows, (x - 1 / tau) / (1 - 1 / tau), atol=1e-12)

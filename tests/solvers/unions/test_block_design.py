@@ -196,7 +196,7 @@ def test_no_evaluation_is_begun_that_would_end_far_too_late(monkeypatch, lasts, 
 @pytest.mark.parametrize("text", SYMMETRIC[:3])
 def test_what_there_is_no_time_for_is_left_out(monkeypatch, text, p):
     """On a processor on which no matrix can be decomposed in time values are measured as such."""
-    monkeypatch.setattr("pmldesign_solvers.norm.options.CUBES", 1e-3)
+    monkeypatch.setattr("pmldesign_solvers.norm.solution.CUBES", 1e-3)
     one = union(text)
     found = unions.solve(*one.arguments, p, options=SolverOptions(time_limit=1.0, max_steps=20))
     assert isinstance(found.strategy, ProductDesign)

@@ -27,7 +27,7 @@ MATRICES = {
 def slow(monkeypatch):
     """A processor on which one step on a matrix of 8 x 8 takes a second."""
     for speed in ("CUBES", "PRODUCTS"):
-        monkeypatch.setattr(f"pmldesign_solvers.norm.options.{speed}", 8.0**3)
+        monkeypatch.setattr(f"pmldesign_solvers.norm.solution.{speed}", 8.0**3)
 
 
 def in_blocks(matrix, p, limit=1.0):

@@ -14,7 +14,7 @@ from pmldesign.workloads import (
 from pmldesign_solvers.certificate import lower_bound
 from pmldesign_solvers.norm import solve_norm
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.unions import exchangeable
+from pmldesign_solvers.unions import bounds
 
 PAIRS = np.kron(np.eye(3), np.ones((1, 2)))
 UNIONS = {
@@ -39,7 +39,7 @@ def union(name):
 
 
 def blocks_of(workload):
-    problem = exchangeable.exchangeable(products_over(workload, workload.sizes))
+    problem = bounds.exchangeable(products_over(workload, workload.sizes))
     assert problem is not None
     return problem
 
@@ -87,13 +87,13 @@ def test_blocks_are_few():
 
 def test_too_large_blocks_are_left_out():
     workload = parse_workload("prefix:64*prefix:64+total:64*haar:64")
-    assert exchangeable.exchangeable(products_over(workload, workload.sizes)) is None
+    assert bounds.exchangeable(products_over(workload, workload.sizes)) is None
 
 
 def test_too_many_blocks_are_left_out():
     workload = parse_workload("prefix:2*" + "*".join(["histogram:2"] * 15))
     parts = [workload.factors, tuple(parse_workload("total:2") for _ in workload.factors)]
-    assert exchangeable.exchangeable(parts) is None
+    assert bounds.exchangeable(parts) is None
 
 
 def test_census_tables_of_persons():

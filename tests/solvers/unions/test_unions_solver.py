@@ -13,7 +13,7 @@ from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
 
 from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
 from pmldesign_solvers.operators import DenseOperator
-from pmldesign_solvers.unions import Basis, stages
+from pmldesign_solvers.unions import Basis, solve
 from pmldesign_solvers.unions import descent as basis_descent
 from pmldesign_solvers.unions import solve as unions
 
@@ -96,7 +96,7 @@ def test_ctrl_c_in_the_design_for_an_attribute_ends_the_solver(monkeypatch):
         callback = stop if number == limit else None
         return solve_norm(operator, p, options=replace(options, callback=callback), **arguments)
 
-    monkeypatch.setattr(stages, "solve_in_time", interrupted)
+    monkeypatch.setattr(solve, "solve_in_time", interrupted)
     limit = 1
     with pytest.raises(KeyboardInterrupt):
         unions.solve(*one.arguments, 2.0)

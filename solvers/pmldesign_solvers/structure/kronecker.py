@@ -1,4 +1,8 @@
-r"""The two columns of a Kronecker product that are farthest apart, from its factors.
+"""Kronecker products by their factors: times a vector, and their two farthest columns.
+
+(M_1 x ... x M_k) x, for x as an array with one axis for each factor, applies M_i along axis i: with
+n cells in all it costs about n (n_1 + ... + n_k) multiplications for square factors, and nothing
+but the factors is formed.
 
 Column j of R_1 x ... x R_k is the product of columns j_1 ... j_k. With a, b the squared norms of
 two columns of a factor and c their inner product,
@@ -22,13 +26,52 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy
 
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
+
+Map = Callable[[Array], Array]
+"""y -> M y for y of shape (n_i, c)."""
+
+
+def apply(
+    maps: Sequence[Map], sizes: Sequence[int], x: Array, images: Sequence[int] | None = None
+) -> Array:
+    """(M_1 x ... x M_k) x.
+
+    Args:
+        maps: y -> M_i y for y of shape (n_i, c).
+        sizes: n_1 ... n_k.
+        x: shape (n,) or (n, c), n the product of the sizes; the last factor runs fastest.
+        images: m_1 ... m_k if they are known: axes that get much shorter are taken first.
+    """
+    tensor = x.reshape(*sizes, -1)
+    growth = [1.0 if images is None else images[axis] / n for axis, n in enumerate(sizes)]
+    for axis in sorted(range(len(maps)), key=growth.__getitem__):
+        before, after = range(axis), range(axis + 1, tensor.ndim)
+        front = tensor.transpose(axis, *before, *after)  # np.moveaxis takes longer than the product
+        image = maps[axis](np.ascontiguousarray(front).reshape(front.shape[0], -1))
+        tensor = image.reshape(-1, *front.shape[1:])
+        tensor = tensor.transpose(*range(1, axis + 1), 0, *after)
+    return tensor.reshape(math.prod(tensor.shape[:-1]), *x.shape[1:])
+
+
+def multiply(matrices: Sequence[Array], x: Array) -> Array:
+    """(M_1 x ... x M_k) x for matrices M_i of shape (m_i, n_i)."""
+    maps = [matrix.__matmul__ for matrix in matrices]
+    return apply(maps, [matrix.shape[1] for matrix in matrices], x)
+
+
+def outer(vectors: Sequence[Array]) -> Array:
+    """v_1 x ... x v_k, shape (n,)."""
+    total = np.ones(1)
+    for vector in vectors:
+        total = np.multiply.outer(total, vector).ravel()
+    return total
+
 
 MOST_NORMS = 512
 """Columns with more different norms are rounded up to so many."""
@@ -108,9 +151,9 @@ def largest_weighted_distance(factors: Sequence[Array], weights: Array) -> float
         factors: R_1 ... R_k, each r_i x n_i.
         weights: positive, shape (r,).
     """
-    varying = mode_products.outer([(np.ptp(factor, axis=1) == 0) * 1.0 for factor in factors]) == 0
+    varying = outer([(np.ptp(factor, axis=1) == 0) * 1.0 for factor in factors]) == 0
     weights = np.where(varying, weights, 0.0)
-    squares = mode_products.multiply([factor.T**2 for factor in factors], weights)
+    squares = multiply([factor.T**2 for factor in factors], weights)
     longest = float(squares.max())
     cells = len(squares)
     if cells > WEIGHTED_CELLS:
@@ -123,7 +166,7 @@ def largest_weighted_distance(factors: Sequence[Array], weights: Array) -> float
     step = max(1, BLOCK_BYTES // (8 * others))
     for start in range(0, len(products[0]), step):
         block = slice(start, start + step)
-        inner = mode_products.multiply([products[0][block], *products[1:]], weights)
+        inner = multiply([products[0][block], *products[1:]], weights)
         first = [(pairs[0][0][block], pairs[0][1][block])]
         # which of its two values of an attribute one of the two cells has
         for ends in itertools.product(first, *((pair, pair[::-1]) for pair in pairs[1:])):

@@ -24,8 +24,8 @@ from itertools import chain, combinations, groupby, islice
 import numpy as np
 import scipy
 
-from pmldesign_solvers.operators import mode_products
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
+from pmldesign_solvers.structure import kronecker
 
 DIRECT_TERMS = 4096
 """Terms of a sum that are added one by one."""
@@ -112,8 +112,8 @@ def tables_of_residuals(
     return tables
 
 
-def _along_axes(transform: mode_products.Map, shape: Sequence[int], columns: Array) -> list[Array]:
-    changed = mode_products.apply([transform] * len(shape), shape, columns)
+def _along_axes(transform: kronecker.Map, shape: Sequence[int], columns: Array) -> list[Array]:
+    changed = kronecker.apply([transform] * len(shape), shape, columns)
     return list(np.ascontiguousarray(np.moveaxis(changed, -1, 0)))
 
 

@@ -1,4 +1,4 @@
-r"""Strategies for cube noise: the largest entry as sensitivity.
+"""Strategies for cube noise: the largest entry as sensitivity.
 
 Cube noise on R of r rows has standard deviations in proportion to the largest entry of R, or under
 replace to the largest difference within a row. With A = U W, W of shape (r, n) of full rank and

@@ -1,4 +1,4 @@
-r"""Kept directions of an attribute with weights of cells, for lower bounds (`dual_weights`).
+"""Kept directions of an attribute with weights of cells, for lower bounds (`lower`).
 
 N_k = (W^(1/2) G_k W^(1/2))^(1/2) for each factor, r = w^(1/2), and an orthonormal frame L that
 begins with r: N r, N^-1 r, N^2 r, ... come next. Of an attribute that is asked in several ways the

@@ -1,4 +1,4 @@
-r"""Weights of given tables under Laplace noise.
+"""Weights of given tables under Laplace noise.
 
 The domain has N cells, the table by the attributes S has m_S cells, and R stacks theta_S M_S, M_S
 with a single 1 in every column and theta_S >= 0. In the letters of `subsets`,
@@ -29,8 +29,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign_solvers.operators.lbfgs import descend
-from pmldesign_solvers.operators.norms import power_mean
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, power_mean
 from pmldesign_solvers.structure.subsets import residual_spaces
 
 COMPARED = 2**22

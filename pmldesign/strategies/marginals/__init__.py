@@ -1,1 +1,0 @@
-"""Strategies that measure the residuals of marginals."""
