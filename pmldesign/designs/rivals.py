@@ -25,6 +25,7 @@ from dataclasses import replace
 
 from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import Design, Optimized
+from pmldesign.designs.targets.accuracy import LONG, is_inverted
 from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuaranteeError
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import Mechanism, calibrated, on_own_grid, smallest_error
@@ -213,17 +214,23 @@ def best_of(kinds: Sequence[Noise]) -> Noise:
     return Noise.GAUSSIAN if Noise.GAUSSIAN in kinds else kinds[0]
 
 
-def error_seconds(strategy: Strategy, workload: Workload, noise: Noise, p: float) -> float:
+def error_seconds(
+    strategy: Strategy, workload: Workload, noise: Noise, p: float, level: float | None = None
+) -> float:
     """About how long the exact error of a strategy takes: that of L where p is neither 2 nor inf.
 
-    Of Gaussian noise, as at these p, it follows from the variances.
+    Likewise its largest half-width at a level. Of Gaussian noise, as at these p, and of very many
+    measurements, they follow from the variances.
     """
-    if noise is Noise.GAUSSIAN or p in (2, math.inf):
+    of_variances = p in (2, math.inf) if level is None else not is_inverted(strategy, workload)
+    if noise is Noise.GAUSSIAN or of_variances:
         return 0.0
     m, (r, n) = workload.shape[0], strategy.shape
+    summed = r if level is None else min(r, LONG)  # of a row: longer ones are condensed
     unknown = [part.shape for part in strategy.factors if not part.inverse_known]
     cost = sum(rows * cells * min(rows, cells) for rows, cells in unknown)
-    return cost / SPEED + n * r * WRITTEN + m * r * (WRITTEN if p % 2 == 0 else SUMMED)
+    each = m * r * WRITTEN if p % 2 == 0 else m * summed * SUMMED
+    return cost / SPEED + n * r * WRITTEN + each
 
 
 def require_time_for_error(design: Design, options: DesignOptions) -> None:
@@ -280,16 +287,17 @@ def row_seconds(
     relation: Neighbours,
     participation: AnyParticipation | None = None,
     p: float = 2.0,
+    level: float | None = None,
 ) -> float:
-    """About how long the row of a baseline takes, rather more than less.
+    """About how long the row of a baseline takes, rather more than less; at a level, half-widths.
 
     Raises:
         InvalidInputError: there is no such row.
     """
     laplace = guarantee is not None and guarantee.admits(Noise.LAPLACE)
     error = 0.0
-    if laplace and p not in (2, math.inf):
-        error = error_seconds(baseline(name, workload), workload, Noise.LAPLACE, p)
+    if laplace and (level is not None or p not in (2, math.inf)):
+        error = error_seconds(baseline(name, workload), workload, Noise.LAPLACE, p, level)
     steps = workload.shape[1] if isinstance(participation, Participation) else 0
     if steps > WRITTEN_CELLS and laplace:
         return error + WRITTEN * steps**2

@@ -10,9 +10,10 @@ from click.testing import CliRunner
 
 import pmldesign as pml
 from pmldesign.cli import main
-from pmldesign.designs import row_seconds
+from pmldesign.designs import error_seconds, row_seconds
 from pmldesign.errors import PmldesignError
-from pmldesign.privacy import Neighbours
+from pmldesign.privacy import Neighbours, Noise
+from pmldesign.strategies import baseline
 from pmldesign.workloads import as_workload
 
 BASELINES = ("tree", "haar", "identity", "workload", "square-root", "weighted-tree:3", "banded:2")
@@ -129,3 +130,18 @@ def test_the_exact_error_of_laplace_noise_counts_where_it_takes_the_whole_strate
     assert row_seconds("tree", *asked, p=4.0) > 1000
     gaussian = pml.ZCDP(0.5)
     assert row_seconds("identity", asked[0], gaussian, asked[2], p=4.0) > 1  # Laplace may be better
+
+
+def test_half_widths_of_baselines_count_where_they_take_the_whole_strategy():
+    """Trees and the like over 4,560 cells: their variances are products, L takes their inverse."""
+    tables = as_workload("marginals:4,prefix57,prefix20,ways=1")
+    asked, laplace = (tables, pml.ZCDP(0.5, "replace"), Neighbours.REPLACE), Noise.LAPLACE
+    for name in ("identity", "tree", "haar"):
+        strategy = baseline(name, tables)
+        entries = math.prod(strategy.shape)
+        deviations = row_seconds(name, *asked, p=math.inf)
+        assert row_seconds(name, *asked, p=math.inf, level=0.95) >= deviations + entries / 2e7
+        assert error_seconds(strategy, tables, laplace, math.inf, 0.95) >= entries / 2e7
+        assert error_seconds(strategy, tables, Noise.GAUSSIAN, math.inf, 0.95) == 0
+    many = as_workload("prefix:20000")  # moments bound half-widths
+    assert error_seconds(baseline("identity", many), many, laplace, math.inf, 0.95) == 0

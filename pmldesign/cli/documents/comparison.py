@@ -245,12 +245,13 @@ def require_time(
     neighbours: Neighbours,
     participation: Any = None,
     p: float = 2.0,
+    level: float | None = None,
 ) -> None:
     """Refuse the row of a baseline that would end well after a deadline of `time.perf_counter`."""
     if deadline is None:
         return
     left = deadline + BEYOND - time.perf_counter()
-    if left < row_seconds(name, queries, guarantee, neighbours, participation, p):
+    if left < row_seconds(name, queries, guarantee, neighbours, participation, p, level):
         raise InvalidInputError("the time limit came first")
 
 

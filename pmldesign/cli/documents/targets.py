@@ -60,7 +60,8 @@ def usual_budgets(
     def rows_of(name: str) -> list[BudgetRow]:
         called = "workload" if name == EQUAL else name
         require_quick(called, queries, guarantee, relation)
-        require_time(deadline, called, queries, guarantee, relation)
+        level = budget.targets.level
+        require_time(deadline, called, queries, guarantee, relation, p=math.inf, level=level)
         strategy = baseline(called, queries)
         answer(strategy, queries, relation)
         value, kind = budget.budget_of(strategy, noise)

@@ -33,6 +33,7 @@ from pmldesign.arguments import doubles, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
 from pmldesign.privacy.noise import Noise
+from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.weighting import LARGEST_WEIGHT, weighted, weighted_parts
@@ -221,13 +222,17 @@ def largest_size(factorization: Factorization, noise: Noise, level: float | None
         spread = factorization.unit_error(noise, math.inf)
         return spread if level is None else spread * gaussian_quantile(level) * (1 + 1e-14)
     strategy, miss = factorization.strategy, 1 - level
-    m, entries = factorization.workload.shape[0], strategy.shape[0]
-    if m * max(entries, strategy.cells) > MOST_ENTRIES:
+    if not is_inverted(strategy, factorization.workload):
         spreads = math.sqrt(2) * factorization.deviations
         return float(moment_bound(spreads, miss).max()) * (1 + WIDTH_ROUNDING)
     rows = np.abs(strategy.reconstruction(factorization.workload))
-    law_of = laplace_half_widths if entries <= LONG else condensed_half_widths
+    law_of = laplace_half_widths if strategy.shape[0] <= LONG else condensed_half_widths
     return float(law_of(rows, miss).max()) * (1 + WIDTH_ROUNDING)
+
+
+def is_inverted(strategy: Strategy, workload: Workload) -> bool:
+    """Whether L is small enough that half-widths of Laplace noise invert the laws of its rows."""
+    return workload.shape[0] * max(strategy.shape) <= MOST_ENTRIES
 
 
 def least_share(noise: Noise, level: float | None) -> float:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pmldesign.arguments import non_negative, positive
@@ -20,7 +21,7 @@ from pmldesign.bounds.bound import BoundProblem
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.options import LEAST_GAIN, LEAST_TIME, SEARCH_SECONDS, DesignOptions
 from pmldesign.designs.results import Design
-from pmldesign.designs.rivals import require_quick, row_seconds
+from pmldesign.designs.rivals import error_seconds, require_quick, row_seconds
 from pmldesign.designs.targets.accuracy import Targets, as_targets, largest_size
 from pmldesign.designs.targets.budgets import (
     LEAST_BUDGET,
@@ -184,10 +185,10 @@ def least_budget(
     # refuses what is out of range, before the solve
     wanted = DesignOptions(**{**options, "neighbours": relation, "rel_gap": gap})
 
-    def left(most: float | None) -> float | None:
+    def left(most: float | None, after: float = 0.0) -> float | None:
         if wanted.time_limit is None:
             return most
-        rest = max(wanted.time_limit - (time.perf_counter() - begin), LEAST_TIME)
+        rest = max(wanted.time_limit - after - (time.perf_counter() - begin), LEAST_TIME)
         return rest if most is None else min(most, rest)
 
     if guarantee.pml and wanted.schema is not None:
@@ -196,13 +197,14 @@ def least_budget(
     answers: list[Answer] = []
     refusal: PmldesignError | None = None
     for kind in admissible(guarantee, noise):
+        after = error_seconds(design.strategy, normalised, kind, math.inf, level)
         try:
             found = _strategies(
                 normalised,
                 guarantee,
                 kind,
                 design,
-                lambda: left(SEARCH_SECONDS if search_time is None else search_time),
+                partial(left, SEARCH_SECONDS if search_time is None else search_time, after),
                 least_gain=LEAST_GAIN if search_time is None else 0.0,
             )
             for strategy in found:
@@ -341,7 +343,8 @@ def _rivals(
         with suppress(PmldesignError):
             require_quick(name, queries, guarantee, relation)
             rest = left(None)
-            if rest is not None and row_seconds(name, queries, guarantee, relation) > rest:
+            seconds = row_seconds(name, queries, guarantee, relation, p=math.inf, level=level)
+            if rest is not None and seconds > rest:
                 continue
             strategy = with_participation(baseline(name, queries), participation)
             factorization = answer(strategy, normalised, relation)
