@@ -138,6 +138,7 @@ def test_weighted_running_sums_are_solved_as_a_stream(p, monkeypatch):
     queries = pml.weighted("prefix:20", weights)
     dense = pml.factorize(queries.to_dense(), p=p, rel_gap=GAP)
     monkeypatch.setattr(dispatch, "STREAM_CELLS", 8)
+    monkeypatch.setattr(dispatch, "PUBLIC_CELLS", 8)
     stream = pml.factorize(queries, p=p, rel_gap=GAP)
     assert isinstance(stream.strategy, StreamStrategy)
     assert stream.certificate.upper == pytest.approx(dense.certificate.upper, rel=3 * GAP)
