@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-from pmldesign_solvers.certificate.cells import sum_of_roots
 from pmldesign_solvers.certificate.pairs import share_of_pairs
-from pmldesign_solvers.operators.operator import EPS, Array, dual_norm
+from pmldesign_solvers.operators.operator import EPS, Array, dual_norm, sum_of_roots
 
 FEW_ROWS = 2048
 """A Gram matrix of so many has its eigenvalues in 2 s."""

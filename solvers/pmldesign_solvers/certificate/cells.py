@@ -40,6 +40,7 @@ from pmldesign_solvers.operators.operator import (
     Indices,
     Operator,
     dual_norm,
+    sum_of_roots,
 )
 
 
@@ -89,7 +90,7 @@ def lower_bound(operator: Operator, u: Array, w: Array, p: float) -> float:
     m, n = operator.shape
     u = np.asarray(u / dual_norm(u, p))
     if w.ndim == 2:
-        return lower_bound_of_pairs(operator.to_dense(), u, w)
+        return lower_bound_of_pairs(operator, u, w)
     root = np.sqrt(w / w.sum())
     if m * n <= SVD_ENTRIES:
         matrix = np.sqrt(u)[:, None] * operator.to_dense() * root
@@ -107,16 +108,6 @@ def lower_bound(operator: Operator, u: Array, w: Array, p: float) -> float:
             rounding = turned.gram_rounding(inner)
         nuclear = sum_of_roots(np.linalg.eigvalsh(gram), float(np.trace(gram)), rounding)
     return float(nuclear * (1.0 - (m + n) * EPS))
-
-
-def sum_of_roots(eigenvalues: Array, trace: float, rounding: float) -> float:
-    """Lower bound on trace(M)^(1/2) from the eigenvalues of a Gram matrix M.
-
-    Its entries are off by at most `rounding` times the norms of the two columns, M by that times
-    its trace, and scaling and eigenvalues by a few eps for every row.
-    """
-    lowered = eigenvalues - (rounding + (len(eigenvalues) + 8) * EPS) * trace
-    return float(np.sqrt(np.maximum(lowered, 0.0)).sum())
 
 
 def upper_bound(

@@ -22,6 +22,10 @@ w_ij + w_1i w_1j / d. Nothing is ever subtracted:
   most 4 (m + n) eps sum_j norm(a_j) norm(f_j), with the rows f_j of F, norm(f_j)^2 = W_jj. That
   does not shrink where nearly equal columns make A F small; each singular value is lowered by it.
   Columns count both relative to the first one, where they are rounded, and to their mean.
+* Where A is large, the singular values are roots of eigenvalues of F^T K F, with the Gram matrix K
+  of the columns relative to the last one and without its row of F, which is minus the sum of the
+  others. With d the norms of these columns, roundings of K and of the products are multiples of
+  d d^T and of |F|^T d d^T |F|, whose only eigenvalue is norm(|F|^T d)^2.
 
 Beside known answers that neighbours do not have in common: with P the projection onto what the
 known answers leave open, and N an orthonormal basis of its range, any L with L R N = A N serves:
@@ -79,20 +83,36 @@ from pmldesign_solvers.operators.operator import (
     Operator,
     dual_norm,
     power_mean,
+    sum_of_roots,
 )
 
+DECOMPOSED = 10**9
+"""Largest m n^2 of a matrix that is decomposed itself: half a second."""
 EVEN = 3e-7
 """Part of the weights that is the same for all pairs."""
 LOWERED = (3e-8, 1e-6, 3e-5, 1e-3)
 """Parts by which S is lowered, one after the other."""
 
 
-def lower_bound_of_pairs(matrix: Array, u: Array, w: Array) -> float:
+def lower_bound_of_pairs(operator: Operator, u: Array, w: Array) -> float:
     """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian W."""
     weighted = np.flatnonzero(w.any(axis=1))  # of cells that are alike only one may be
     if len(weighted) == 0:
         return 0.0
-    matrix, w = matrix[:, weighted], w[np.ix_(weighted, weighted)]
+    m, n = operator.shape[0], len(weighted)
+    weights = w[np.ix_(weighted, weighted)]
+    root = laplacian_root(weights / (weights.sum() / 2))
+    if m * n**2 <= DECOMPOSED or m < n:
+        nuclear = _nuclear_norm(operator.to_dense()[:, weighted], u, root)
+    else:
+        every = np.zeros((operator.shape[1], n - 1))
+        every[weighted] = root
+        nuclear = _by_products(operator, u, every)
+    return float(nuclear * (1.0 - (m + (n + 3) ** 2) * EPS))
+
+
+def _nuclear_norm(matrix: Array, u: Array, root: Array) -> float:
+    """At least that of diag(u)^(1/2) A F, from the matrix itself."""
     m, n = matrix.shape
     # differences first: what all columns have in common is not to be rounded
     scaled = np.sqrt(u)[:, None] * (matrix - matrix[:, :1])
@@ -100,11 +120,19 @@ def lower_bound_of_pairs(matrix: Array, u: Array, w: Array) -> float:
     sizes = np.linalg.norm(scaled, axis=0) + np.linalg.norm(centred, axis=0)
     if m > n:
         centred = np.linalg.qr(centred, mode="r")
-    weights = w / (w.sum() / 2)
-    values = np.linalg.svd(centred @ laplacian_root(weights), compute_uv=False)
-    rounding = 4 * (m + n) * EPS * float(sizes @ np.sqrt(weights.sum(axis=1)))
-    lowered = np.maximum(values - rounding, 0.0)
-    return float(lowered.sum() * (1.0 - (m + (n + 3) ** 2) * EPS))
+    values = np.linalg.svd(centred @ root, compute_uv=False)
+    rounding = 4 * (m + n) * EPS * float(sizes @ np.linalg.norm(root, axis=1))
+    return float(np.maximum(values - rounding, 0.0).sum())
+
+
+def _by_products(operator: Operator, u: Array, root: Array) -> float:
+    """The same from the Gram matrix of the columns relative to the last one."""
+    relative, kept = operator.relative(idle=False)
+    gram, rest = relative.gram(u[kept]), root[:-1]
+    size = float(np.sum((np.sqrt(gram.diagonal()) @ np.abs(rest)) ** 2))
+    rounding = 2 * relative.gram_rounding(u[kept]) + 8 * (len(root) + 4) * EPS
+    values: Array = scipy.linalg.eigvalsh(rest.T @ gram @ rest).astype(np.float64)
+    return sum_of_roots(values, size, rounding)
 
 
 def laplacian_root(weights: Array) -> Array:

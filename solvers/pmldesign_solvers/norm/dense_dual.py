@@ -46,7 +46,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pmldesign_solvers.certificate.cells import sum_of_roots, upper_bound
+from pmldesign_solvers.certificate.cells import upper_bound
 from pmldesign_solvers.norm.fixed_point import WeightsPoint
 from pmldesign_solvers.operators.dense import JACOBI_ENTRIES, jacobi_svd
 from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
@@ -58,6 +58,7 @@ from pmldesign_solvers.operators.operator import (
     dual_exponent,
     dual_norm,
     power_mean,
+    sum_of_roots,
 )
 
 ACCURATE = 1e-12

@@ -10,7 +10,7 @@ several times, zero rows and columns are nothing. `merge` names the representati
 
 Norms: the p-norm of the errors, and its dual for the weights of queries. tr_{p/2}(L L^T)^(1/2) is
 the p-norm of the row norms of L. Weights u of queries are on the unit sphere of the dual of the
-(p/2)-norm, q = p/(p - 2).
+(p/2)-norm, q = p/(p - 2). Nuclear norms are dual to gamma_(p).
 """
 
 from __future__ import annotations
@@ -159,3 +159,13 @@ def dual_norm(weights: Array, p: float, counts: Array | None = None) -> float:
     """norm(u)_q with q = p/(p - 2)."""
     exponent = dual_exponent(p)
     return power_mean(weights, np.inf if exponent == 0.0 else 1.0 / exponent, counts)
+
+
+def sum_of_roots(eigenvalues: Array, trace: float, rounding: float) -> float:
+    """Lower bound on trace(M)^(1/2) from the eigenvalues of a Gram matrix M.
+
+    Its entries are off by at most `rounding` times the norms of the two columns, M by that times
+    its trace, and scaling and eigenvalues by a few eps for every row.
+    """
+    lowered = eigenvalues - (rounding + (len(eigenvalues) + 8) * EPS) * trace
+    return float(np.sqrt(np.maximum(lowered, 0.0)).sum())

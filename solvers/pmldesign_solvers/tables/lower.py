@@ -49,8 +49,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from pmldesign_solvers.certificate.cells import sum_of_roots
-from pmldesign_solvers.operators.operator import EPS, Array
+from pmldesign_solvers.operators.operator import EPS, Array, sum_of_roots
 from pmldesign_solvers.tables import sectors
 from pmldesign_solvers.tables.frames import LEAST_SQUARABLE, Frame, Root, frame, root_of
 from pmldesign_solvers.tables.problem import Attributes, Factors, Tables

@@ -38,7 +38,6 @@ from functools import cached_property
 
 import numpy as np
 
-from pmldesign_solvers.certificate.cells import sum_of_roots
 from pmldesign_solvers.norm.fixed_point import WeightsPoint
 from pmldesign_solvers.norm.solution import step_seconds
 from pmldesign_solvers.operators.merge import right_inverse_of
@@ -50,6 +49,7 @@ from pmldesign_solvers.operators.operator import (
     dual_exponent,
     dual_norm,
     power_mean,
+    sum_of_roots,
 )
 from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.eigenspaces import Eigenspaces, is_even

@@ -14,6 +14,7 @@ from pmldesign_solvers.certificate import (
     factors,
     laplacian_root,
     lower_bound,
+    pairs,
     upper_bound,
 )
 from pmldesign_solvers.norm import SolverOptions, solve_norm
@@ -254,6 +255,37 @@ def test_pairs_are_rounded_down(kind, seed, m, n, p, nearly_equal):
     assert lower <= exact
     rounding = 1e-15 * np.sqrt((A - A[:, :1]).size) * np.abs(A - A[:, :1]).max()
     assert lower >= float(exact) * (1 - 1e-12) - 100 * n**2 * rounding
+
+
+@pytest.mark.parametrize("kind", ["decades", "one cell", "parts"])
+@given(seeds, st.integers(2, 9), st.integers(2, 6), st.booleans())
+def test_pairs_by_products_are_rounded_down(kind, seed, m, n, nearly_equal):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((m, n))
+    if nearly_equal:
+        A = 1e8 + A * 10.0 ** rng.uniform(-8, 0, (1, n))
+    w, u = weights_of_pairs(rng, n, kind), 4.0 ** rng.integers(-9, 1, m)  # of exact roots
+    root = laplacian_root(w / (w.sum() / 2))
+    found = pairs._by_products(DenseOperator(A), u, root)
+    exact = float(exact_pairs_value(np.sqrt(u)[:, None] * A, w, 2.0))
+    assert found <= exact * (1 + 1e-13)
+    apart = np.linalg.norm(A - A[:, -1:])
+    assert found >= exact - 1e-6 * n * apart
+
+
+def test_large_ranges_are_never_written_out_for_pairs(monkeypatch):
+    workload = parse_workload("all-range:60")
+    m, n = workload.shape
+    rng = np.random.default_rng(0)
+    w = rng.uniform(0.1, 1.0, (n, n))
+    w, u = (w + w.T) * (1 - np.eye(n)), rng.uniform(0.1, 1.0, m)
+    decomposed = lower_bound(workload, u, w, 4.0)
+    monkeypatch.setattr(pairs, "DECOMPOSED", 0)
+    written = []
+    monkeypatch.setattr(type(workload), "to_dense", written.append)
+    by_products = lower_bound(workload, u, w, 4.0)
+    assert by_products == pytest.approx(decomposed, rel=1e-8)  # both rounded down
+    assert not written
 
 
 @given(seeds, st.sampled_from([1e-15, 1e-13, 1e-10, 1e-6]))
