@@ -5,9 +5,12 @@ What this and other solvers find becomes a design, for the neighbours that were 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+
+import numpy as np
 
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
@@ -17,6 +20,7 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Outcome, Solution, Status
+from pmldesign_solvers.operators.operator import power_mean
 from pmldesign_solvers.unions.cell_blocks import solve_in_time
 
 MAX_PROGRAM_SIZE = {"SCS": 400, "CLARABEL": 80}
@@ -47,7 +51,16 @@ def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design
         else:
             solution = _solve_program(workload, p, options)
     strategy = Strategy("design", solution.strategy, inverse=solution.right_inverse)
+    if wide:
+        strategy.spare_answers(workload, _missed(workload, solution, p))
     return as_design(workload, p, options, strategy, solution)
+
+
+def _missed(workload: Workload, solution: Solution, p: float) -> float:
+    """What the certificate of a wide strategy has beside the value of L: all that A - L R is."""
+    size = float(np.sqrt(np.einsum("ij,ij->j", solution.strategy, solution.strategy).max()))
+    variances = workload.row_norms(solution.right_inverse)
+    return solution.certificate.upper - size * math.sqrt(power_mean(variances, p / 2))
 
 
 def _solve_program(workload: Workload, p: float, options: DesignOptions) -> Solution:

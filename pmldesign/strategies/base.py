@@ -345,6 +345,11 @@ class Strategy(Drawn, Displayed):
             )
         self._answered = asked
 
+    def spare_answers(self, workload: Workload, missed: float) -> None:
+        """Spare `require_answers` the product L R, if no row of A - L R is longer than `missed`."""
+        if missed <= ANSWER_TOLERANCE * workload.row_sizes().min():
+            self._answered = workload
+
     @cached_property
     def _answers_all(self) -> bool:
         """Whether R^+ R is P, so that R answers every workload, beside what is public if it is."""
