@@ -143,7 +143,8 @@ def solve_in_time(
     if before.allows(_first_step(operator, relation)):
         return solve_norm(operator, p, relation=relation, options=before)
     merged = MergedWorkload(operator)
-    before = options.before(_inverted(merged.operator))
+    # the strategy is inverted for cells that differ; the certificate is about all of them
+    before = options.before((_inverted(merged.operator) + _inverted(operator)) / 2)
     if before.allows(_first_step(merged.operator, relation)):
         return solve_norm(operator, p, relation=relation, options=before)
     if relation == "add-remove":

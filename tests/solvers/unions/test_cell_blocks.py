@@ -161,6 +161,20 @@ def test_a_wide_matrix_leaves_time_for_its_inverse(monkeypatch):
     assert limits == [2.0, 10.0]
 
 
+def test_equal_cells_leave_time_for_the_certificate_of_all(monkeypatch):
+    """Half of 12 s for the certificate of all cells, half of 6 s for those that differ: of 14 s."""
+    wide = np.repeat(MATRICES["wide"], 2, axis=1)
+    monkeypatch.setattr(cell_blocks, "INVERTED", wide.shape[1] * wide.shape[0] ** 2 / 12.0)
+    monkeypatch.setattr(cell_blocks, "step_seconds", lambda _, n: 1e9 if n > 13 else 1.0)
+    limits = []
+    monkeypatch.setattr(
+        cell_blocks, "solve_norm", lambda *_, options, **__: limits.append(options.time_limit)
+    )
+    options = SolverOptions(time_limit=10.0)
+    cell_blocks.solve_in_time(DenseOperator(wide), 2.0, relation="add-remove", options=options)
+    assert limits == [5.0]
+
+
 def test_pairs_that_would_end_far_too_late_are_refused(monkeypatch):
     """8 s for all pairs are far beyond a limit of 2 s, and within one of 5 s."""
     monkeypatch.setattr(cell_blocks, "_first_step", lambda *_: 1e9)
