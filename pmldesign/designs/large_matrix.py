@@ -22,7 +22,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pmldesign.designs.one_matrix import SUM_ROUNDING
+from pmldesign.designs.one_matrix import SUM_ROUNDING, as_invalid_input
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
@@ -31,6 +31,7 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.elementary import identity
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.certificate.cell_products import lower_bound_of_cells
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Solution, Status, step_seconds
@@ -55,7 +56,8 @@ def solve_large(workload: Workload, p: float, options: DesignOptions) -> Design:
     Raises:
         InvalidInputError: queries that ask for nothing but the total.
     """
-    begin = time.perf_counter()
+    begin, given = time.perf_counter(), workload
+    workload, exponent = near_one(given)
     asked = workload.without_offsets()[0]
     few = is_few(workload, options)
     solution = _least_norm(asked, p, options) if few else None
@@ -71,12 +73,14 @@ def solve_large(workload: Workload, p: float, options: DesignOptions) -> Design:
     lower, u, w = _lower(asked, variances, solution, p, options)
     longest = best.sensitivity_under(Neighbours.REPLACE, "l2")
     interrupted = solution is not None and solution.status is Status.INTERRUPTED
+    with as_invalid_input(given):
+        certificate = Certificate(min(lower, value), value).times_power_of_two(exponent)
     return Design(
-        workload=workload,
+        workload=given,
         p=p,
         neighbours=Neighbours.REPLACE,
         strategy=best.scaled(1 / longest),
-        certificate=Certificate(min(lower, value), value),
+        certificate=certificate,
         dual_factors=((u, w),),
         status=Status.INTERRUPTED if interrupted else Status.STRUCTURED,
         steps=0 if solution is None else solution.steps,

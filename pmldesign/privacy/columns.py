@@ -13,7 +13,7 @@ what two columns without a negative entry can be apart at most:
     norm(x_i - x_j)_2^2 <= norm(x_i)_2^2 + norm(x_j)_2^2    where x_i, x_j >= 0.
 
 Inner products about the mean are formed in float32 before that is done, where v = 2^-24: with
-norm(x_i - c) <= q each is off by (r + 4) v q^2 at most.
+norm(x_i - c) <= q each is off by (e^((r + 4) v) - 1) q^2 at most, however many rows there are.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _apart_in_single(points: Array) -> float:
         rows = slice(start, start + step)
         apart = single[rows] @ (-2 * single[start:].T) + squares[start:].astype(np.float32)
         largest = max(largest, float((apart.max(axis=1) + squares[rows]).max()))
-    off = (2 * points.shape[1] + 16) * SINGLE_UNIT * float(squares.max())
+    off = math.expm1((2 * points.shape[1] + 16) * SINGLE_UNIT) * float(squares.max())
     return math.sqrt(largest + off)
 
 

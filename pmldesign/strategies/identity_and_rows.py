@@ -74,7 +74,8 @@ class IdentityAndRows(StructuredStrategy):
 
     def __init__(self, name: str, diagonal: ArrayLike, rows: ArrayLike) -> None:
         self.name = name
-        self.rows = strategy_matrix(name, rows) if np.size(rows) else np.zeros(np.shape(rows))
+        none = np.ndim(rows) == 2 and np.size(rows) == 0
+        self.rows = np.zeros(np.shape(rows)) if none else strategy_matrix(name, rows)
         weights = np.array(diagonal, dtype=np.float64)
         if weights.shape != self.rows.shape[1:] or not (weights > 0).all():
             raise InvalidInputError(

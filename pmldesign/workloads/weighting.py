@@ -200,7 +200,12 @@ def near_one(workload: Workload) -> tuple[Workload, int]:
     exponent = math.frexp(float(inner.row_sizes().max()))[1]
     if abs(exponent) <= MODERATE:
         return workload, 0
-    matrix = np.ldexp(inner.to_dense(), -exponent)
-    scaled = DenseWorkload(matrix, name=workload.name, copy=False)
+    scaled: DenseWorkload | SparseWorkload
+    if isinstance(inner, SparseWorkload):
+        matrix = inner.matrix.copy()
+        matrix.data = np.ldexp(matrix.data, -exponent)
+        scaled = SparseWorkload(matrix, name=workload.name)
+    else:
+        scaled = DenseWorkload(np.ldexp(inner.matrix, -exponent), name=workload.name, copy=False)
     scaled.label = inner.row_label
     return scaled.beside(workload.public), exponent

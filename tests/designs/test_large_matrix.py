@@ -82,6 +82,19 @@ def test_weights_of_cells_prove_what_their_pairs_prove(weights):
     assert found[2] >= 0.5 * exact
 
 
+@pytest.mark.parametrize("exponent", [-1000, -450, 450, 1000])
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_very_large_and_very_small_entries_change_the_scale_alone(form, exponent):
+    for name in ("few", "many"):
+        given = as_workload(form(np.ldexp(QUERIES[name], exponent)))
+        found = large_matrix.solve_large(given, 4.0, REPLACE)
+        plain = large_matrix.solve_large(as_workload(form(QUERIES[name])), 4.0, REPLACE)
+        bounds = np.ldexp([found.certificate.lower, found.certificate.upper], -exponent)
+        expected = [plain.certificate.lower, plain.certificate.upper]
+        assert bounds == pytest.approx(expected, rel=1e-2)
+        assert found.workload is given
+
+
 def test_what_asks_for_the_total_alone_is_refused():
     queries = as_workload(np.array([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]]))
     with pytest.raises(InvalidInputError, match="nothing but the total"):
@@ -148,3 +161,13 @@ def test_a_design_is_written_read_released_and_verified(guarantee, tall, tmp_pat
     x = np.random.default_rng(1).integers(0, 9, n)
     released = noisy.release(x)
     assert abs(released.table.estimate - workload.matvec(x)).max() < 8 * noisy.max_std
+
+
+def test_verification_takes_small_deltas_of_many_columns(tmp_path):
+    queries = RNG.integers(0, 9, (4, 2100)) + RNG.random((4, 2100))
+    design = large_matrix.solve_large(as_workload(queries), 2.0, REPLACE)
+    for promise in (pml.EnvelopePML(1, 1e-6, 1e-5), pml.EnvelopePML(0.3, 1e-4, 1e-5)):
+        noisy = pml.mechanism(design, guarantee=promise, noise="gaussian")
+        write_strategy(tmp_path / "s.npz", design, mechanism=noisy)
+        checked = verify_file(tmp_path / "s.npz", workload=as_workload(queries))
+        assert checked.holds, checked

@@ -66,6 +66,8 @@ def test_wrong_arguments():
         IdentityAndRows("bad", [1.0], [[1.0, 2.0]])
     with pytest.raises(InvalidInputError, match="positive weight"):
         IdentityAndRows("bad", [1.0, 0.0], [[1.0, 2.0]])
+    with pytest.raises(InvalidInputError, match=r"must be a matrix .* got shape \(0,\)"):
+        IdentityAndRows("bad", [1.0, 2.0], [])
     with pytest.raises(InvalidInputError, match="must have the same cells"):
         IdentityAndRows("own", [1.0, 1.0], [[1.0, 2.0]]).variances(parse_workload("prefix:3"))
 

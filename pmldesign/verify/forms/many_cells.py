@@ -40,7 +40,7 @@ COMPARED = {"l1": 2**31, "l2": 2**35}
 DECOMPOSED = 512
 """Queries up to which M is decomposed."""
 NEAR = 1e-10
-"""More than rounding takes away from distances, and from bounds on them, relatively."""
+"""By how much a claim may be below a bound on distances, relatively, and count as that bound."""
 
 
 class Distances:
@@ -131,11 +131,12 @@ def largest_distance(R: Any, norm: str, claimed: Any) -> Any:
     """The largest distance of two columns; of too many a bound, or None where less is claimed."""
     if len(R) * R.shape[1] ** 2 <= COMPARED[norm]:
         value = _farthest(np.ascontiguousarray(R.T), norm)
-        return arb(value, value * NEAR)
-    bound = _bound(R, norm)
-    if not isinstance(claimed, int | float) or claimed < bound * (1 - 2 * NEAR):
-        return None
-    return arb(bound, bound * NEAR)
+    else:
+        value = _bound(R, norm)
+        if not isinstance(claimed, int | float) or claimed < value * (1 - NEAR):
+            return None
+    # a small delta moves thousands of times as much as the distance, relatively
+    return arb(value, value * rounding.gamma(8 * len(R) + 48))
 
 
 def _farthest(columns: Any, norm: str) -> float:

@@ -40,7 +40,7 @@ import numpy as np
 from pmldesign_solvers.certificate.cells import Certificate, lower_bound
 from pmldesign_solvers.certificate.factors import factor_sizes
 from pmldesign_solvers.certificate.pairs import lower_of_weights, upper_bound_of_pairs
-from pmldesign_solvers.norm.bounds_loop import final_status
+from pmldesign_solvers.norm.bounds_loop import final_status, in_units_of
 from pmldesign_solvers.norm.solution import DEFAULTS, Solution, SolverOptions, Status, step_seconds
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
@@ -55,6 +55,7 @@ from pmldesign_solvers.operators.operator import (
     dual_norm,
     power_mean,
 )
+from pmldesign_solvers.operators.scale import normalised
 
 COMPLETE = 1e-9
 """A strategy determines the total of its cells if no more of it is missing than this."""
@@ -142,6 +143,17 @@ def solve_in_time(
     before = options.before(_inverted(operator))
     if before.allows(_first_step(operator, relation)):
         return solve_norm(operator, p, relation=relation, options=before)
+    normal = normalised(operator, "add-remove", options.rel_gap)
+    callback = in_units_of(normal.exponent, options.callback)
+    solution = _solve_merged(normal.operator, p, relation, replace(options, callback=callback))
+    certificate = solution.certificate.times_power_of_two(normal.exponent)
+    return replace(solution, certificate=certificate)
+
+
+def _solve_merged(
+    operator: Operator, p: float, relation: Relation, options: SolverOptions
+) -> Solution:
+    """The same without repeated cells, of entries near 1, so that their squares are in range."""
     merged = MergedWorkload(operator)
     # the strategy is inverted for cells that differ; the certificate is about all of them
     before = options.before((_inverted(merged.operator) + _inverted(operator)) / 2)
