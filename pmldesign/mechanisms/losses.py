@@ -16,7 +16,7 @@ from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, PMLGuarant
 from pmldesign.privacy.laplace_leakage import extreme_output_leakage
 from pmldesign.privacy.loss import SHARES, dp_loss, leakage_at, loss_at
 from pmldesign.privacy.noise import Noise
-from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.strategies import as_strategy
 
 WRITTEN = 4096
 """Up to so many cells the distances of all pairs are taken: some seconds."""
@@ -60,10 +60,11 @@ def leakage(
         scale = positive("scale", scale)
     else:
         scale, shown["epsilon"] = non_negative("scale", scale), epsilon
+    every = measured
     if measured.cells <= WRITTEN and measured.distance_profile(noise.norm) is not None:
-        measured = Strategy(measured.name, measured.matrix)  # all distances, not the largest alone
+        every = measured.in_pairs()  # all distances, not the largest alone
     for name, promise in promises.items():
-        shown[name] = leakage_at(measured, promise, noise=noise, scale=scale)
+        shown[name] = leakage_at(every, promise, noise=noise, scale=scale)
     shown["dp"] = dp_loss(measured, noise, scale, epsilon or 0.0)
     if noise is Noise.LAPLACE:
         shown["extreme_output"] = None  # where there are too many sign patterns to enumerate

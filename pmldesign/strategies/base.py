@@ -154,6 +154,12 @@ class Strategy(Drawn, Displayed):
         other.by_diameter, other._centred = True, None
         return other
 
+    def in_pairs(self) -> Strategy:
+        """Its matrix, with the distances of all pairs of columns, however many there are."""
+        other = Strategy(self.name, self.matrix)
+        other._many_columns = False
+        return other
+
     def beside(self, public: Public) -> Strategy:
         """R P, the strategy without what is public.
 

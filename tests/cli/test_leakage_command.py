@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
+import pmldesign as pml
+from pmldesign.mechanisms import losses
 from pmldesign.privacy import neighbours
 from pmldesign.strategies.baselines import queries
 
@@ -208,3 +210,25 @@ def test_distances_are_taken_once_and_nothing_is_inverted(run, options, monkeypa
 def test_extreme_outputs_of_many_rows_are_left_out(run):
     shown = run.json("leakage", "prefix:8*prefix:8", "--scale", 2, "--alpha", 0.01)
     assert shown["extreme_output"] is None
+
+
+def corollary_1_in_rows(D, alpha):
+    return max(worst(row[None], alpha) for row in D)
+
+
+def test_thousands_of_columns_are_compared_in_pairs():
+    # bounds by the largest distance alone are far above the exact loss
+    R = np.random.default_rng(0).integers(0, 9, (2, 2100)).astype(float)
+    D = np.abs(R[:, :, None] - R[:, None, :]).sum(axis=0)
+    shown = pml.leakage(R, scale=3.0, alpha=1e-4)
+    assert shown["corollary1"] == pytest.approx(corollary_1_in_rows(D / 3, 1e-4), rel=1e-9)
+
+
+def test_distances_of_counts_write_no_matrix(monkeypatch):
+    monkeypatch.setattr(losses, "FEW_ENTRIES", 0)
+    monkeypatch.setattr(queries, "_as_matrix", None)
+    j = np.arange(2100)
+    shown = pml.leakage(pml.strategy("prefix:2100"), scale=300.0, alpha=1e-4)
+    D = np.abs(np.subtract.outer(j, j)) / 300
+    assert shown["corollary1"] == pytest.approx(corollary_1_in_rows(D, 1e-4), rel=1e-9)
+    assert shown["dp"] == pytest.approx(2099 / 300, rel=1e-12)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property, partial
 
 import numpy as np
@@ -89,6 +90,15 @@ class QueriesStrategy(RegularStrategy):
             largest = float(squares.max())
         return largest if norm == "l1" else root_above(largest)
 
+    def in_pairs(self) -> Strategy:
+        """The same with the distances of all pairs of columns, those of counts from G."""
+        counts = self.workload.binary
+        return BinaryQueries(self.workload).in_pairs() if counts else super().in_pairs()
+
+    def column_labels(self) -> Indices:
+        """All columns differ: they are linearly independent."""
+        return np.arange(self.cells)
+
 
 class WrittenQueries(Strategy):
     """The queries of a workload, R = A, written out only when that is asked for.
@@ -124,6 +134,12 @@ class WrittenQueries(Strategy):
             check_entries("the distances of all pairs of cells", (self.cells, self.cells))
             self._pairs[norm] = self._between(norm)
         return self._pairs[norm]
+
+    def in_pairs(self) -> Strategy:
+        """The same with the distances of all pairs of columns, however many there are."""
+        other = copy(self)
+        other._many_columns = other.by_diameter = False
+        return other
 
     @cached_property
     def _pairs(self) -> dict[Norm, tuple[Array, Indices | None, int]]:
