@@ -188,15 +188,7 @@ class StreamStrategy(ChainStrategy):
         ratios = query_ratios(workload, self.sums)
         if ratios is None or (ratios != 1).any():
             return None
-        if power not in self._norms:
-            value, _ = variance_norm(self.sums, self.u, self.w, 2 * power, self.nodes)
-            self._norms[power] = value
-        return self._norms[power]
-
-    @cached_property
-    def _norms(self) -> dict[float, float]:
-        """Norms that were computed before, by power."""
-        return {}
+        return power_mean(self.sums_variances, power)
 
     def with_nodes(self, nodes: Nodes) -> Self:
         """The strategy of the same weights and other nodes."""

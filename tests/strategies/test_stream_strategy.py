@@ -11,6 +11,7 @@ from pmldesign.privacy import ApproxDP, Neighbours, PureDP
 from pmldesign.strategies import Strategy, StreamStrategy
 from pmldesign.workloads import RunningWorkload, parse_workload
 from pmldesign_solvers.norm import Status
+from pmldesign_solvers.streams import RunningSums
 
 
 @pytest.fixture(scope="module", params=["prefix:40", "decay:40,0.8", "weights"])
@@ -106,6 +107,22 @@ def test_long_running_sums_go_to_the_streams_solver():
     assert isinstance(found.strategy, StreamStrategy)
     assert found.status is Status.OPTIMAL
     assert found.eigendecompositions == 0
+
+
+def test_variances_of_running_sums_are_computed_once_for_all_norms(monkeypatch):
+    strategy = factorize("prefix:40", buffers=6).strategy
+    workload, spread, seen = parse_workload("prefix:40"), RunningSums.spread, []
+
+    def counted(*arguments):
+        seen.append(1)
+        return spread(*arguments)
+
+    monkeypatch.setattr(RunningSums, "spread", counted)
+    norms = [strategy.variance_norm(workload, power) for power in (1, 2, np.inf)]
+    assert len(seen) <= 1
+    exact = np.square(np.tri(40) @ np.linalg.inv(strategy.matrix)).sum(axis=1)
+    best = [exact.sum(), np.linalg.norm(exact), exact.max()]
+    np.testing.assert_allclose(norms, best, rtol=1e-8)
 
 
 def test_too_few_buffers_are_said():
