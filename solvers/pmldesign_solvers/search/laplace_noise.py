@@ -41,6 +41,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from pmldesign_solvers.operators.differences import BLOCK_ENTRIES
 from pmldesign_solvers.operators.operator import Array, Indices
 
 
@@ -56,11 +57,15 @@ def worst_masses(distances: Array, least: Array, room: Array, most: float) -> Ar
     Returns:
         Shape (c, k), without what the farthest cell is given.
     """
-    order = np.argsort(distances, axis=1, kind="stable")
-    moved = np.minimum(np.cumsum(room[order], axis=1), most)
-    masses = np.empty_like(moved)
-    np.put_along_axis(masses, order, np.diff(moved, axis=1, prepend=0.0), axis=1)
-    return np.asarray(least + np.maximum(room - masses, 0.0))
+    masses = np.empty(distances.shape)
+    step = max(1, BLOCK_ENTRIES // distances.shape[1])
+    for start in range(0, len(distances), step):
+        order = np.argsort(distances[start : start + step], axis=1, kind="stable")
+        moved = np.minimum(np.cumsum(room[order], axis=1), most)
+        kept = masses[start : start + step]
+        np.put_along_axis(kept, order, np.diff(moved, axis=1, prepend=0.0), axis=1)
+        kept[:] = least + np.maximum(room - kept, 0.0)
+    return masses
 
 
 NEWTON_STEPS = 200

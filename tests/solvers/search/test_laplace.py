@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from pmldesign_solvers.search import (
     ReplaceL1,
     SearchOptions,
     SearchProblem,
+    laplace_noise,
     solve,
 )
 
@@ -262,3 +264,17 @@ def test_starts_are_not_evaluated_after_the_time_limit(monkeypatch, p):
     assert solution.status is Status.TIME_LIMIT
     assert len(calls) <= 3
     assert solution.error <= SearchProblem(workload, p, public_total=False).unit_error(np.eye(n))
+
+
+def test_masses_of_a_sample_take_the_memory_of_one_matrix():
+    n = 600
+    distances = np.random.default_rng(0).uniform(size=(n, n))
+    least, room = np.full(n, 1e-4), np.full(n, 1e-3)
+    tracemalloc.start()
+    masses = laplace_noise.worst_masses(distances, least, room, 0.0505)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * masses.nbytes
+    ranks = distances.argsort(axis=1).argsort(axis=1)
+    left = 1e-3 * np.select([ranks < 50, ranks == 50], [0.0, 0.5], 1.0)
+    np.testing.assert_allclose(masses, 1e-4 + left, rtol=1e-9)
