@@ -179,10 +179,13 @@ def test_equal_cells_leave_time_for_the_certificate_of_all(monkeypatch):
     wide = np.repeat(MATRICES["wide"], 2, axis=1)
     monkeypatch.setattr(cell_blocks, "INVERTED", wide.shape[1] * wide.shape[0] ** 2 / 12.0)
     monkeypatch.setattr(cell_blocks, "step_seconds", lambda _, n: 1e9 if n > 13 else 1.0)
-    limits = []
-    monkeypatch.setattr(
-        cell_blocks, "solve_norm", lambda *_, options, **__: limits.append(options.time_limit)
-    )
+    limits, found = [], solve_norm(DenseOperator(wide), 2.0)
+
+    def recorded(*_, options, **__):
+        limits.append(options.time_limit)
+        return found
+
+    monkeypatch.setattr(cell_blocks, "solve_norm", recorded)
     options = SolverOptions(time_limit=10.0)
     cell_blocks.solve_in_time(DenseOperator(wide), 2.0, relation="add-remove", options=options)
     assert limits == [5.0]
