@@ -179,6 +179,8 @@ class IdentityAndRows(StructuredStrategy):
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
         self.require_answers(workload)
         plain = workload.weighted_squares(self.diagonal**-2)
+        if not len(self.rows):
+            return plain
         return np.maximum(plain - workload.row_norms(self._half), 0.0)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:

@@ -199,6 +199,11 @@ class Workload(Displayed, Operator):
         title = f"{type(self).__name__} {self.name!r}"
         return f"{title}: {count_text(m)} queries on {count_text(n)} cells", []
 
+    @property
+    def squares_known(self) -> bool:
+        """Whether `weighted_squares` follows from entries or structure, without every A e_j."""
+        return type(self).weighted_squares is not Workload.weighted_squares
+
     def weighted_squares(self, weights: Array) -> Array:
         """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
         n = self.shape[1]

@@ -102,6 +102,11 @@ class WeightedWorkload(ScaledRows, Workload):
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) c A e_j)."""
         return super().gram_rounding(weights) + 4 * EPS
 
+    @property
+    def squares_known(self) -> bool:
+        """Whether those of A are."""
+        return self.workload.squares_known
+
     def weighted_squares(self, weights: Array) -> Array:
         """c^2 diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
         return self.query_weights**2 * self.workload.weighted_squares(weights)

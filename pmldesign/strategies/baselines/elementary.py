@@ -33,9 +33,10 @@ def identity(cells: int) -> Strategy:
     """The identity: every cell is measured by itself; never written out beyond WRITTEN_CELLS.
 
     Raises:
-        InvalidInputError: `cells` is not a whole number of at least 1.
+        InvalidInputError: `cells` is not a whole number of at least 1, or too large.
     """
     n = whole("cells", cells)
+    check_entries("strategy 'identity'", (n, 1))
     if n > WRITTEN_CELLS:
         return IdentityAndRows("identity", np.ones(n), np.zeros((0, n)))
     return RegularStrategy(

@@ -28,7 +28,7 @@ from pmldesign.strategies.baselines.orthogonal import (
 )
 from pmldesign.strategies.baselines.queries import workload_strategy
 from pmldesign.strategies.baselines.trees import best_tree, haar_wavelet, tree, weighted_tree
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
@@ -72,6 +72,14 @@ def _by_cells(build: Callable[[int], Strategy]) -> Callable[[Workload], Strategy
     return _each_factor(lambda workload: build(workload.shape[1]))
 
 
+def _identity(workload: Workload) -> Strategy:
+    """Of any size where the squares of entries are at hand, else as if it were written out."""
+    n = workload.shape[1]
+    if workload.domain or not workload.squares_known:
+        check_entries("strategy 'identity'", (n, n))
+    return identity(n)
+
+
 def _queries(workload: Workload) -> Strategy:
     if isinstance(workload, KroneckerWorkload):
         return product_strategy([workload_strategy(factor) for factor in workload.factors])
@@ -85,7 +93,7 @@ def _queries(workload: Workload) -> Strategy:
 
 
 BASELINES = (
-    Baseline("identity", "every cell by itself", _by_cells(identity)),
+    Baseline("identity", "every cell by itself", _each_factor(_identity)),
     Baseline("workload", "the queries of the workload themselves", _queries),
     Baseline(
         "tree",
