@@ -130,7 +130,6 @@ def test_zero_workload_is_no_strategy():
         baseline("workload", ArrayWorkload(np.zeros((2, 3))))
 
 
-@pytest.mark.parametrize("workload", ["at-most:10^8,ways=2", "prefix:1000000"])
-def test_the_identity_of_a_large_domain_asks_for_squares_that_are_at_hand(workload):
+def test_the_identity_of_a_large_domain_asks_for_squares_that_are_at_hand():
     with pytest.raises(InvalidInputError, match="ever written out"):
-        baseline("identity", parse_workload(workload))
+        baseline("identity", parse_workload("at-most:10^8,ways=2"))
