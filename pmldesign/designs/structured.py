@@ -6,7 +6,7 @@ Where the number of records is public, a strategy for products of attributes is 
 found for add-remove neighbours. What neighbours under replace differ by are two of its columns, and
 its estimates know the total (`strategies.beside`): that is the upper bound. Lower bounds weigh
 pairs of cells by the products w_i w_j of dual weights of cells
-(`pmldesign_solvers.certificate.product_pairs`).
+(`pmldesign_solvers.certificate.pairs`).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.beside import BesideStrategy
 from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import GRAM_CELLS, Workload, check_entries
 from pmldesign.workloads.public import Public
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.running import AllRangesWorkload
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 DENSE_ROWS = 512
 """Up to so many cells it is a matrix beside a public total, whose pseudo-inverse and distances take
 0.3 s; of 1000 cells they take 3 s, and from the rows 0.1 s."""
-GRAM_CELLS = 8192
-"""Up to so many cells the Gram matrix of a workload with more queries than cells is formed."""
 IN_RANGE = 1e100
 """Entries up to this, and not below its inverse, are added without leaving float64."""
 LEAST_WEIGHT = 1e-3

@@ -39,7 +39,7 @@ MAX_ENTRIES = 2**29
 LOOKED_AT = 2**22
 """Entries of a workload that are written out to see their signs."""
 GRAM_CELLS = 8192
-"""Up to so many cells a Gram matrix is made to compare columns (512 MiB)."""
+"""Up to so many cells the Gram matrix of a workload is formed (512 MiB)."""
 WRITTEN_CELLS = 2048
 """Up to so many cells a product is written out where the matrix tells more than its factors."""
 

@@ -1,6 +1,6 @@
 """Lower bounds on the norm for several participations: fewer patterns than there are, proved.
 
-    up to PATTERN_CELLS steps   weights of many patterns (`pattern_dual` in the solvers)
+    up to PATTERN_CELLS steps   weights of many patterns (`participation.patterns` in the solvers)
     beyond                      fixed epochs of the first k b steps, a part of the patterns and of
                                 the queries; for min-sep also of all steps, n / k apart
     always                      one participation

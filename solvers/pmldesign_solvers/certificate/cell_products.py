@@ -1,6 +1,6 @@
 r"""Lower bounds on gamma_(p) for pairs of very many cells, from weights of cells and of queries.
 
-Pairs weigh w_i w_j, w of sum 1 (`product_pairs`). With c = (1 - sum_i w_i^2) / 2 and
+Pairs weigh w_i w_j, w of sum 1 (`certificate.pairs`). With c = (1 - sum_i w_i^2) / 2 and
 
     M = diag(u)^(1/2) (A - A w 1^T) diag(w)^(1/2),      gamma_(p)(A) >= nuclear_norm(M) / c^(1/2),
 
