@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from pmldesign.arguments import exponent, non_negative, whole
-from pmldesign.designs.dispatch import solve
+from pmldesign.designs.dispatch import require_time_for_step, solve
 from pmldesign.designs.options import (
     LEAST_GAIN,
     LEAST_TIME,
@@ -367,6 +367,7 @@ def with_time(
     That has half of it where it is only a start, for Laplace noise. And whether the strategy is to
     be coarse, as the time is not enough for the distances of all pairs of cells under PML.
     """
+    require_time_for_step(workload, options)
     kinds = admissible(guarantee, noise, p)
     options, coarse = with_time_for_noise(options, workload, guarantee, kinds)
     if options.time_limit is None or Noise.GAUSSIAN in kinds:

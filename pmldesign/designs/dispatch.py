@@ -45,7 +45,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pmldesign.arguments import exponent
-from pmldesign.designs.one_matrix import solve_matrix
+from pmldesign.designs.one_matrix import as_invalid_input, solve_matrix
 from pmldesign.designs.options import DesignOptions, takes_options
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
@@ -136,6 +136,20 @@ def solve(workload: Workload, p: float, options: DesignOptions) -> Design:
             " leave them out"
         )
     return chosen.solve(workload, p, options)
+
+
+def require_time_for_step(workload: Workload, options: DesignOptions) -> None:
+    """Refuse running sums and ranges of so many cells that a single step ends far too late.
+
+    Raises:
+        InvalidInputError: it would.
+    """
+    from pmldesign_solvers.streams.solve import AFTERWARDS
+
+    ways = ((factor, route(factor, options)) for factor in set(workload.factors))
+    cells = sum(factor.shape[1] for factor, way in ways if way.buffers)
+    with as_invalid_input(workload):
+        options.stopping.require(AFTERWARDS * cells, "a step takes", "take fewer cells")
 
 
 def dense(workload: Workload, options: DesignOptions) -> bool:

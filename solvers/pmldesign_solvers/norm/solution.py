@@ -6,6 +6,7 @@ it stopped.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -187,6 +188,18 @@ class SolverOptions:
         """Whether what ends after so long ends far too late."""
         limit = self.time_limit
         return limit is not None and seconds > LATE[0] * limit + LATE[1]
+
+    def require(self, seconds: float, what: str, remedy: str) -> None:
+        """Refuse what cannot be stopped and takes so long that it ends far too late.
+
+        Raises:
+            ValueError: it does.
+        """
+        if self.late(seconds):
+            raise ValueError(
+                f"{what} about {math.ceil(seconds)} s, far beyond the time limit; allow"
+                f" {math.ceil(2 * seconds)} s or more, or {remedy}"
+            )
 
     def affords(self, seconds: float) -> bool:
         """Whether what takes so long can come after a search that uses up the limit."""

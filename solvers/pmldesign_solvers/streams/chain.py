@@ -138,11 +138,13 @@ def diagonals(chain: Chain, nodes: Nodes) -> Array:
     count, places = blocks.shape[1], chain.edges.size + 1
     poles, weights = nodes.poles / np.sqrt(scale), nodes.weights / nodes.poles / np.sqrt(scale)
     width = max(1, LANES // count)
+    parts = [slice(start, start + width) for start in range(0, len(poles), width)]
+    products = np.concatenate([_products(blocks, poles[part]) for part in parts], axis=2)
+    left, right = _starts(products, poles)  # one after the other: for all nodes at once
     total = np.zeros_like(blocks)
     room = np.empty((len(blocks), min(width, len(poles)), count))
-    for start in range(0, len(poles), width):
-        part = slice(start, start + width)
-        _add(blocks, poles[part], weights[part], total, room)
+    for part in parts:
+        _add(blocks, poles[part], weights[part], (left[part], right[part]), total, room)
     return np.ascontiguousarray(total.T).ravel()[:places]
 
 
@@ -183,9 +185,16 @@ def _blocks(chain: Chain) -> tuple[Array, float]:
     return np.ascontiguousarray(edges.reshape(count, length).T), scale
 
 
-def _add(blocks: Array, poles: Array, weights: Array, total: Array, room: Array) -> None:
+def _add(
+    blocks: Array,
+    poles: Array,
+    weights: Array,
+    starts: tuple[Array, Array],
+    total: Array,
+    room: Array,
+) -> None:
     """Add the terms of some nodes to the diagonal; the room is for the deltas."""
-    left, right = _starts(_products(blocks, poles), poles)
+    left, right = starts
     s = poles[:, None]
     deltas = room[:, : len(poles)]
     deltas[0] = left

@@ -162,12 +162,8 @@ def _solve_merged(
     if relation == "add-remove":
         return solve_in_blocks(merged, p, options)
     after = PAIRED * operator.shape[1] ** 3
-    if options.late(after):
-        raise ValueError(
-            f"neighbours that replace a record on {operator.shape[1]} cells take about"
-            f" {math.ceil(after)} s, far beyond the time limit; allow {math.ceil(2 * after)} s or"
-            " more, or take fewer cells or add-remove neighbours"
-        )
+    what = f"neighbours that replace a record on {operator.shape[1]} cells take"
+    options.require(after, what, "take fewer cells or add-remove neighbours")
     if options.time_limit is not None:
         left = max(options.time_limit - after, LEAST)
         options = replace(options, time_limit=left)
@@ -262,12 +258,8 @@ def _parts(matrix: Array, cells: int, options: SolverOptions) -> tuple[list[slic
             limit - after, limit / 4, LEAST
         ):
             break
-    if options.late(after):
-        raise ValueError(
-            f"a step on it takes about {step_seconds(m, n):.2g} s, and the strategy of a shorter"
-            f" search {after:.2g} s, far beyond the time limit; allow {math.ceil(2 * after)} s or"
-            " more, or take a smaller workload"
-        )
+    what = f"a step on it takes about {step_seconds(m, n):.2g} s, and that of a shorter search"
+    options.require(after, what, "take a smaller workload")
     return parts, after
 
 

@@ -111,6 +111,24 @@ def test_diagonals_are_those_of_resolvents(n):
     assert problem.row_norms(w) == pytest.approx((A * A * w).sum(1), rel=1e-12)
 
 
+def test_starts_of_blocks_are_found_for_all_nodes_at_once(monkeypatch):
+    """They follow one after the other, a step for each block however many nodes there are."""
+    plain, counts = chains._starts, []
+
+    def counted(products, poles):
+        counts.append(len(poles))
+        return plain(products, poles)
+
+    problem = RunningSums(np.ones(4095), np.ones(4096), np.ones(4096))
+    chain = problem.chain(np.ones(4096), np.ones(4096))
+    nodes = zolotarev(1e-7, 1.0, 7)
+    whole = chains.diagonals(chain, nodes)
+    monkeypatch.setattr(chains, "_starts", counted)
+    monkeypatch.setattr(chains, "LANES", 2**6)  # two nodes at a time
+    assert chains.diagonals(chain, nodes) == pytest.approx(whole, rel=1e-13)
+    assert counts == [7]
+
+
 def test_recurrences_keep_their_digits_where_a_factorisation_has_none():
     rng = np.random.default_rng(5)
     problem = random_sums(rng, 15, 6.0)
