@@ -24,14 +24,12 @@ from pmldesign.cli.documents.parts import between, promised, workload_fact
 from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, WorkloadName
-from pmldesign.cli.process import interrupted
 from pmldesign.comparison.comparison import compare
 from pmldesign.designs.dispatch import factorize
 from pmldesign.designs.results import Design
-from pmldesign.errors import InvalidInputError, NotConvergedError
+from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.outward import shortest
-from pmldesign_solvers.norm.solution import Status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -77,8 +75,6 @@ def command(asked: Asked) -> None:
     errors = {f"{row.strategy}, {row.noise} noise": row.error for row in [*reached.rows, *usual]}
     bounds = error_bounds(design, guarantee=guarantee, errors=errors)
     asked.outputs.deliver(_document(design, guarantee, bounds))
-    if interrupted() or design.status is Status.INTERRUPTED:
-        raise NotConvergedError("interrupted: what is shown holds, but more time may improve it")
 
 
 def _document(design: Design, guarantee: Guarantee, bounds: Sequence[Bound]) -> Document:

@@ -25,7 +25,7 @@ from pmldesign.cli.options.promises import PromiseOptions, at_alpha, own_grid, r
 from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, WorkloadName, search_time
 from pmldesign.cli.process import interrupted
 from pmldesign.designs.options import METHODS
-from pmldesign.errors import InvalidInputError, NotConvergedError
+from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
@@ -164,8 +164,6 @@ def _require_finished(best: Optimized) -> None:
     proved = design.status is Status.STRUCTURED and design.certificate.gap <= WIDEST_GAP
     if given("rel_gap") or not proved:
         design.require_optimal()
-    if best.interrupted:
-        raise NotConvergedError(Status.INTERRUPTED.value)
 
 
 def _require_method(method: str) -> None:

@@ -29,10 +29,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from pmldesign.cli import COMMANDS
-from pmldesign.errors import PmldesignError, printable
+from pmldesign.errors import NotConvergedError, PmldesignError, printable
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 INTERRUPTED = "interrupted before it was done"
+UNFINISHED = "interrupted: what is shown holds, but the work was not finished"
 PATIENCE = 1.0
 """Seconds of the processor that an import may take after a signal."""
 
@@ -237,7 +238,10 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            if interrupted():
+                raise NotConvergedError(UNFINISHED)
+            return result
         except PmldesignError as error:
             complain(f"error: {printable(str(error))}")
             ctx.exit(error.exit_code)
@@ -298,9 +302,9 @@ def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> No
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=(
         "Exit codes: 0 done, 1 stopped with nothing to show, 2 an argument is wrong or needs an"
-        " extra that is missing, 3 stopped before the requested gap (what was found is shown and"
-        " written), 4 the guarantee protects nobody, 5 no mechanism can do this, 6 a file or output"
-        " cannot be read or written, 7 a claim of a file does not hold, 8 one was not"
+        " extra that is missing, 3 a limit or Ctrl-C came before the end (what was found is shown"
+        " and written), 4 the guarantee protects nobody, 5 no mechanism can do this, 6 a file or"
+        " output cannot be read or written, 7 a claim of a file does not hold, 8 one was not"
         " checked."
     ),
 )

@@ -24,7 +24,6 @@ from pmldesign.cli.options.fields import (
 )
 from pmldesign.cli.options.promises import PromiseOptions, at_alpha, own_grid, require_alpha_fits
 from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, WorkloadName, search_time
-from pmldesign.cli.process import interrupted
 from pmldesign.designs.targets.accuracy import Targets, as_targets, named_targets
 from pmldesign.designs.targets.least import BUDGET_GAP, least_budget
 from pmldesign.errors import InvalidInputError, NotConvergedError
@@ -171,8 +170,6 @@ def command(asked: Asked) -> None:
         asked.outputs.begin(needed.section)
         rows = usual_budgets(budget, noise, callback, deadline)
     asked.outputs.deliver(needed.document(rows), begun=True)
-    if interrupted():
-        raise NotConvergedError("interrupted: what is shown holds, but more time may improve it")
     if budget.mechanism.noise is Noise.GAUSSIAN and not guarantee.pml and budget.gap > gap:
         raise NotConvergedError(
             f"the bounds on {budget.name} are a relative {budget.gap:.1e} apart:"

@@ -13,7 +13,7 @@ import numpy as np
 
 from pmldesign.arguments import shown
 from pmldesign.errors import InvalidInputError
-from pmldesign.files.workloads import FINGERPRINT_ENTRIES, load_workload, read_workload
+from pmldesign.files.workloads import FINGERPRINT_ENTRIES, columns_of, load_workload, read_workload
 from pmldesign.verify import Verification
 from pmldesign.verify.queries import JointTable, Queries, Table
 from pmldesign.workloads import Workload, as_workload, parse_workload
@@ -118,13 +118,11 @@ def _form(queries: Workload) -> Queries:
     if matrix is None and n <= GRAM_CELLS:
         gram = partial(queries.gram, np.ones(m))
 
-    def columns(start: int, end: int) -> Any:
-        return queries.matvec(np.eye(n, end - start, k=-start))
-
-    hashed = columns if m * n <= FINGERPRINT_ENTRIES else None
+    hashed = matrix is None and m * n <= FINGERPRINT_ENTRIES
+    columns = columns_of(queries) if hashed else None
     joint = _joint(queries) if queries.domain and not made_of else []
     sums = partial(_sums, queries)
-    return Queries(matrix, sizes, made_of, m, gram, hashed, sums, joint=joint, **queries.stated())
+    return Queries(matrix, sizes, made_of, m, gram, columns, sums, joint=joint, **queries.stated())
 
 
 def _joint(queries: Workload) -> list[JointTable]:

@@ -29,6 +29,7 @@ from pmldesign.files.atomic import PathName, atomic_write
 from pmldesign.files.tables import NumberTable, read_table, write_csv
 from pmldesign.workloads import DenseWorkload, Workload, as_nested, parse_workload
 from pmldesign.workloads.parsing import WEIGHT, starts_with_name
+from pmldesign_solvers.operators.operator import Array
 
 T = TypeVar("T")
 Note = Callable[[str], None]
@@ -39,6 +40,8 @@ FINGERPRINT_COLUMNS = 64
 """Columns that are written out at a time."""
 FINGERPRINT_ENTRIES = 2**26
 """Largest workload that is hashed: 512 MiB, a second or two."""
+WIDE = 8
+"""Times as many cells as queries, from which on the rows of A are written instead of columns."""
 
 
 def load_workload(text: str, *, note: Note | None = None) -> Workload:
@@ -283,19 +286,25 @@ _WRITERS: dict[str, Callable[[IO[bytes], Workload], None]] = {
 _MAGIC = {b"\x93NUMPY": ".npy", b"PK": ".npz", b"%%MatrixMarket": ".mtx"}
 
 
+def columns_of(workload: Workload) -> Callable[[int, int], Array]:
+    """Columns of A from one to before another; of a wide one from A^T, which has few of them."""
+    m, n = workload.shape
+    if workload.sparse is not None:
+        columns = workload.sparse.tocsc()
+        return lambda start, end: columns[:, start:end].toarray(order="C")
+    if n > WIDE * m:
+        dense = workload.to_dense()
+        return lambda start, end: dense[:, start:end]
+    return lambda start, end: workload.matvec(np.eye(n, end - start, k=-start))
+
+
 def fingerprint(workload: Workload) -> str:
     """SHA-256 of the shape and the entries of a workload, whatever its form in memory."""
     m, n = workload.shape
-    digest = hashlib.sha256(f"{m} {n}".encode())
-    columns = None if workload.sparse is None else workload.sparse.tocsc()
+    digest, columns = hashlib.sha256(f"{m} {n}".encode()), columns_of(workload)
     for start in range(0, n, FINGERPRINT_COLUMNS):
-        count = min(FINGERPRINT_COLUMNS, n - start)
-        if columns is not None:
-            digest.update((columns[:, start : start + count].toarray(order="C") + 0.0).tobytes())
-            continue
-        block = np.zeros((n, count))
-        block[np.arange(start, start + count), np.arange(count)] = 1.0
-        digest.update(np.ascontiguousarray(workload.matvec(block) + 0.0).tobytes())
+        block = columns(start, min(start + FINGERPRINT_COLUMNS, n)) + 0.0
+        digest.update(np.ascontiguousarray(block).tobytes())
     return digest.hexdigest()
 
 

@@ -290,15 +290,26 @@ def test_a_wide_workload_is_written_and_shown_without_matrices_of_all_cells_squa
     assert (tmp_path / "s.npz").exists()
 
 
-def test_ctrl_c_in_the_table_keeps_the_design(run, tmp_path, monkeypatch):
-    def stop(*_arguments, **_options):
-        raise KeyboardInterrupt
+@pytest.mark.usefixtures("signalled")
+@pytest.mark.parametrize("later", ["bound", "table"])
+def test_ctrl_c_after_the_design_keeps_it_and_exits_3(run, tmp_path, monkeypatch, later):
+    """What a script asks for next does not begin."""
 
-    monkeypatch.setattr(pmldesign.cli.documents.comparison, "compare_all", stop)
-    result = run("optimize", "prefix:4", "--json", "-o", "s.npz")
-    assert result.exit_code == 0
+    def stop(*_arguments, **_options):
+        signal.raise_signal(signal.SIGINT)
+
+    if later == "bound":
+        monkeypatch.setattr(best_noise.Optimized, "lower_bound", stop)
+    else:
+        monkeypatch.setattr(pmldesign.cli.documents.comparison, "compare_all", stop)
+    options = ["--epsilon", 1, "--delta", 1e-6, "--noise", "gaussian", "--json", "-o", "s.npz"]
+    result = run("optimize", "prefix:4", *options)
+    assert result.exit_code == 3
     assert [row["name"] for row in json.loads(result.stdout)["strategies"]] == ["design"]
-    assert result.stderr == "note: the table ends before 'tree': interrupted\n"
+    *notes, error = result.stderr.splitlines()
+    assert error == "error: interrupted: what is shown holds, but the work was not finished"
+    assert notes[-1] == "note: the table ends before 'tree': interrupted"
+    assert ("note: the lower bound is left out: interrupted" in notes) == (later == "bound")
     assert (tmp_path / "s.npz").exists()
 
 

@@ -85,6 +85,30 @@ def test_the_fingerprint_is_that_of_the_matrix_whatever_its_form():
     )
 
 
+@pytest.mark.parametrize("name", ["within:4^5,ways=2", "marginals:prefix4,4,4,4,4,ways=1"])
+def test_the_fingerprint_of_a_wide_workload_takes_as_many_products_as_it_has_queries(
+    name, monkeypatch
+):
+    """Columns one by one are products with n x n numbers: ten minutes for 120 x 262144."""
+    workload, taken = parse_workload(name), 0
+    expected = fingerprint(DenseWorkload(workload.to_dense()))
+
+    def counted(several, cells):
+        def product(self, x):
+            nonlocal taken
+            taken += x.size // cells
+            return several(self, x)
+
+        return product
+
+    m, n = workload.shape
+    kind = type(workload)
+    monkeypatch.setattr(kind, "matvec", counted(kind.matvec, n))
+    monkeypatch.setattr(kind, "rmatvec", counted(kind.rmatvec, m))
+    assert fingerprint(workload) == expected
+    assert taken <= m < n / 8
+
+
 def test_minus_zero_is_zero_to_the_fingerprint():
     zero, minus = np.array([[1.0, 0.0]]), np.array([[1.0, -0.0]])
     assert fingerprint(DenseWorkload(zero)) == fingerprint(DenseWorkload(minus))

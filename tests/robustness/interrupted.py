@@ -110,7 +110,7 @@ def checked(*words: str | Path) -> str:
     """What a command prints that is run to its end; files need not be checked completely."""
     found = CliRunner().invoke(main_command, [str(word) for word in words])
     if found.exit_code not in (0, 8):
-        raise ValueError(f"{words}: {found.output}")
+        raise ValueError(f"{words}: {found.output} {found.exception!r}")
     return found.stdout
 
 
@@ -200,6 +200,8 @@ def interrupted(
     told = number == signal.SIGINT and sent and code != 0 and words[0] != "stream"
     if told and bool(shown) != (code == 3):
         faults.append(f"exit code {code}, standard output {shown[:200]!r}")
+    if code == 0 and "interrupted" in errors:
+        faults.append(f"exit code 0: {errors}")
     if outlived(child):
         faults.append("a process is left")
     return faults + left(before, shown, code), ending
@@ -249,7 +251,7 @@ def main() -> int:
         prepared(Path(folder))
         for case in range(asked.first, asked.first + asked.cases):
             rng = np.random.default_rng([asked.seed, case])
-            length, line = lines[rng.integers(len(lines))]
+            length, line = lines[case % len(lines)]
             number = (signal.SIGINT, signal.SIGTERM)[rng.integers(2)]
             moment = FIRST * (length / FIRST) ** rng.random()
             faults, ending = interrupted(line, number, moment, old=rng.random() < 0.5)

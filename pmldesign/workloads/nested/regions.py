@@ -27,7 +27,7 @@ import numpy as np
 import scipy
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
 from pmldesign.workloads.union import stacked
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
@@ -176,11 +176,6 @@ class RegionsWorkload(Workload):
     def _farthest_below(self, tops: Flags | None) -> float:
         largest = float(self.tree.farthest(self.scales**2, tops=tops))
         return largest * (1 + (self.tree.height + 4) * EPS)
-
-    def to_dense(self) -> Array:
-        """The matrix itself, shape (m, n); refused if too large."""
-        check_entries(self.name, self.shape)
-        return self.matvec(np.eye(self.tree.cells))
 
     def row_sizes(self) -> Array:
         """Largest absolute entry of every row, shape (m,)."""

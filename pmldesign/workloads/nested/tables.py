@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.nested.regions import RegionsWorkload, groups_below, tops_of
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
@@ -232,11 +232,6 @@ class RegionTablesWorkload(Workload):
         lengths, apart = table_distances(self.sizes, self.tables, ends)
         largest = farthest_tables(self.tree, lengths[:, None] * self.scales**2, apart, tops)
         return largest * (1 + (self.tree.height + len(self.tables) + 8) * EPS)
-
-    def to_dense(self) -> Array:
-        """The matrix itself, shape (m, n); refused if too large."""
-        check_entries(self.name, self.shape)
-        return self.matvec(np.eye(self.shape[1]))
 
     def row_sizes(self) -> Array:
         """Largest absolute entry of every row, shape (m,)."""

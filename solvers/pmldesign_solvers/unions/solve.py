@@ -158,9 +158,10 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
             raise LimitReachedError(Status.STALLED)
 
     def _certify(self, problem: BlockProblem, low: BlockPoint, high: BlockPoint) -> None:
+        # the lower bound first: Ctrl-C in between leaves no strategy without one
+        self.below(problem.lower_bound(low.u, low.w), *problem.expand(low.u, low.w))
         design = problem.design(high)
         self.above(design.upper_bound(problem.parts, problem.p), design)
-        self.below(problem.lower_bound(low.u, low.w), *problem.expand(low.u, low.w))
 
     def below(self, value: float, u: Array, w: Array) -> None:
         """A certified lower bound with its dual weights."""

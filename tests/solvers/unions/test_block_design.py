@@ -241,6 +241,18 @@ def test_ctrl_c_keeps_the_best(calls):
     assert found.certificate.lower >= seen[-1].lower
 
 
+@pytest.mark.parametrize("name", ["design", "lower_bound", "expand"])
+def test_ctrl_c_between_the_two_bounds_leaves_no_strategy_without_a_lower_one(name, monkeypatch):
+    """Again and again: a bound of 0 with weights that prove more is not what a file may say."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BlockProblem, name, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        unions.solve(*union(SYMMETRIC[0]).arguments, 4.0)
+
+
 def test_the_bounds_that_are_reported_only_get_better():
     one = union(SYMMETRIC[4])
     seen = []
