@@ -46,8 +46,8 @@ STEPS = 4
 """Times as long as a step on a tall matrix the design of a wide one takes at least."""
 MOST_SECONDS = 15.0
 """For a step, and for Gram matrices; the first strategy is found in some of them."""
-GRAM_CELLS = 4096
-"""Of structured queries of which the Gram matrix is made (128 MiB)."""
+BOUNDED_CELLS = 4096
+"""Up to so many the bound on structured queries takes their Gram matrix (128 MiB)."""
 
 
 def solve_large(workload: Workload, p: float, options: DesignOptions) -> Design:
@@ -165,6 +165,6 @@ def _bound(workload: Workload, u: Array, w: Array, p: float, options: DesignOpti
         return lower_bound_of_cells(workload.to_dense(), u, w, p)
     if workload.sparse is not None:
         return lower_bound_of_cells(workload.sparse, u, w, p)
-    if n <= GRAM_CELLS and _allows(options, seconds):
+    if n <= BOUNDED_CELLS and _allows(options, seconds):
         return lower_bound_of_cells(workload.gram(u), u, w, p, gram=True)
     return 0.0

@@ -48,14 +48,13 @@ from pmldesign.strategies.baselines.nested import (
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.operators.operator import EPS, TINY, Array, dual_norm, power_mean
+from pmldesign_solvers.operators.operator import EPS, TINY, Array, Flags, dual_norm, power_mean
 from pmldesign_solvers.tables import free_vector
 from pmldesign_solvers.tables.frames import frame, root_of
 from pmldesign_solvers.tables.free_vector import Measured, measured
 from pmldesign_solvers.tables.query_weights import Question, weighted
 from pmldesign_solvers.trees.shares import Shares
 from pmldesign_solvers.trees.sweeps import swept
-from pmldesign_solvers.trees.tree import Flags
 
 if TYPE_CHECKING:
     from pmldesign.workloads.nested.tables import RegionTablesWorkload

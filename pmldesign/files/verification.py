@@ -25,7 +25,7 @@ from pmldesign.workloads.weighting import weighted
 
 MOST_ENTRIES = 2**24
 """Entries of a workload that is written out to be checked."""
-GRAM_CELLS = 4096
+CHECKED_CELLS = 4096
 """Cells up to which the Gram matrix of a larger workload is."""
 SUMS_CELLS = 2**21
 """Steps of running sums that are compared with those of a file."""
@@ -115,7 +115,7 @@ def _form(queries: Workload) -> Queries:
         if made_of:
             break
     gram = None
-    if matrix is None and n <= GRAM_CELLS:
+    if matrix is None and n <= CHECKED_CELLS:
         gram = partial(queries.gram, np.ones(m))
 
     hashed = matrix is None and m * n <= FINGERPRINT_ENTRIES

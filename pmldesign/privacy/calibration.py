@@ -40,7 +40,7 @@ from pmldesign.privacy.analytic_gaussian import gaussian_delta as gaussian_delta
 from pmldesign.privacy.columns import MOST_PAIRED
 from pmldesign.privacy.curves import curve_of
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
-from pmldesign.privacy.neighbours import Measurable, Neighbours, is_measured, sensitivity_above
+from pmldesign.privacy.neighbours import Measurable, Neighbours, sensitivity_above
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, private_end, quotient_above, root_above, unscaled
 from pmldesign.privacy.priors import OnPriors
@@ -118,7 +118,7 @@ def calibrate(
     noise = Noise(noise)
     if not isinstance(guarantee, OnPriors):
         return _calibrate_dp(strategy, guarantee, noise)
-    if not is_measured(strategy):
+    if not isinstance(strategy, Measurable):
         strategy = finite_matrix("strategy", strategy)
     cells = strategy.shape[1]
     from pmldesign.privacy.loss import pml_loss
@@ -204,7 +204,7 @@ def _calibrate_dp(
 ) -> Calibration:
     _require_possible(guarantee, noise)
     _require_same_known(strategy, guarantee)
-    sampling = strategy.sampling if is_measured(strategy) else None
+    sampling = strategy.sampling if isinstance(strategy, Measurable) else None
     if sampling is not None:
         require_amplified(guarantee, noise)
     sensitivity = _sensitivity(strategy, guarantee.neighbours, noise)
@@ -245,7 +245,7 @@ def _require_same_known(strategy: Measurable | ArrayLike, guarantee: Guarantee) 
     Raises:
         InvalidInputError: they differ.
     """
-    known = strategy.public.name if is_measured(strategy) else ""
+    known = strategy.public.name if isinstance(strategy, Measurable) else ""
     if known != guarantee.public_answers:
         raise InvalidInputError(
             f"the strategy is for the known answers {known!r}, the guarantee for"
@@ -255,7 +255,7 @@ def _require_same_known(strategy: Measurable | ArrayLike, guarantee: Guarantee) 
 
 
 def _sensitivity(strategy: Measurable | ArrayLike, neighbours: Neighbours, noise: Noise) -> float:
-    if is_measured(strategy):
+    if isinstance(strategy, Measurable):
         return strategy.sensitivity_for(neighbours, noise)
     return sensitivity_above(strategy, neighbours, noise.norm)
 

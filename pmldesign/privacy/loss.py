@@ -35,7 +35,6 @@ from pmldesign.privacy.neighbours import (
     Neighbours,
     Norm,
     distances_between,
-    is_measured,
 )
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, quotient_above, shortest, size
@@ -97,7 +96,7 @@ def leakage_at(
 
     Of Gaussian noise it is a delta, at the epsilon of the guarantee.
     """
-    measured = strategy if is_measured(strategy) else finite_matrix("strategy", strategy)
+    measured = strategy if isinstance(strategy, Measurable) else finite_matrix("strategy", strategy)
     loss = pml_loss(measured, guarantee, Noise(noise))
     return loss(math.ldexp(scale, -loss.exponent)) if loss.diameter > 0 else 0.0
 
@@ -111,9 +110,9 @@ def pml_loss(strategy: Measurable | Array, guarantee: PMLGuarantee, noise: Noise
     norm: Norm = "l1" if noise is Noise.LAPLACE or guarantee.delta == 0 else "l2"
     repeats = 1.0
     smallest = guarantee.least_probability(strategy.shape[1])
-    profile = strategy.distance_profile(norm) if is_measured(strategy) else None
+    profile = strategy.distance_profile(norm) if isinstance(strategy, Measurable) else None
     if profile is None:
-        if is_measured(strategy):
+        if isinstance(strategy, Measurable):
             distances, cell_of, exponent = strategy.pair_distances(norm)
         else:
             distances, cell_of, exponent = distances_between(strategy, norm)

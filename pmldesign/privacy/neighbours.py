@@ -21,10 +21,11 @@ References:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,15 +35,14 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.columns import DIAMETERS, column_labels, longest_column, scaled_rows
 from pmldesign.privacy.columns import Norm as Norm
 from pmldesign.privacy.columns import distance_blocks as distance_blocks
+from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import UNIT, factor_above, is_whole, raised, unscaled
+from pmldesign.workloads.base import WRITTEN_CELLS, check_entries
+from pmldesign.workloads.public import NOTHING, Public, beside_records
 from pmldesign_solvers.operators.operator import Array, Indices
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
-    from pmldesign.privacy.noise import Noise
     from pmldesign.privacy.sampled_steps import Sampling
-    from pmldesign.workloads.public import Public
 
 VANISHING = 2.0**-500
 """Distances of different columns, relative to the largest, are raised to this: below it the squares
@@ -99,58 +99,114 @@ class DistanceProfile:
         return np.append(0.0, self.distances)[None, :], np.asarray(least * (1 - 1e-12))
 
 
-class Measurable(Protocol):
-    """What is asked of a strategy (`strategies.Strategy`); a matrix tells the same more slowly."""
+class Measurable(ABC):
+    """What guarantees ask of a strategy R: how far its columns are apart.
+
+    What structure does not tell follows from the matrix.
+
+    Attributes:
+        shape: number of measurements r and of cells k, as large as they may be.
+        public: what is public, where R is without it.
+        by_diameter: whether all columns count as far apart as the farthest two, which is quick to
+            tell; None where there are too many for all pairs.
+        columns: number of different columns, each of as many cells, where structure bounds
+            distances.
+    """
+
+    shape: tuple[int, int]
+    public: Public = NOTHING
+    by_diameter: bool | None = None
+    columns: int | None = None
 
     @property
+    @abstractmethod
     def matrix(self) -> Array:
-        """R, shape (r, k)."""
-        ...
+        """R, shape (r, k), float64, read-only."""
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Number of measurements r and of cells k."""
-        ...
-
-    @property
-    def public(self) -> Public:
-        """What is public, where R is without it."""
-        ...
+    def cells(self) -> int:
+        """Number of cells k."""
+        return self.shape[1]
 
     @property
     def entry_units(self) -> float:
         """Units of 2^-53 that the entries of `matrix` are off by at most, relative to each."""
-        ...
+        return 0.0
 
     @property
     def sampling(self) -> Sampling | None:
         """How records are drawn for the steps; None where they are not."""
-        ...
+        return None
+
+    @cached_property
+    def sensitivity(self) -> float:
+        """Largest l2 norm of a column of R: the add-remove sensitivity of R x."""
+        return self.sensitivity_under(Neighbours.ADD_REMOVE, "l2")
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, rounded up."""
-        ...
+        """Largest distance of the measurements of neighbours, or a bound above it, rounded up.
+
+        Raises:
+            InvalidInputError: beside named answers, add-remove neighbours, which have others.
+        """
+        self._require_same_answers(neighbours)
+        if (neighbours, norm) not in self._written_distances:
+            self._written_distances[neighbours, norm] = self._of_matrix(neighbours, norm)
+        return self._written_distances[neighbours, norm]
 
     def sensitivity_for(self, neighbours: Neighbours, noise: Noise) -> float:
-        """The same in the norm of a noise."""
-        ...
+        """The same in the norm of a noise; for the cube by the matrix itself."""
+        if noise is Noise.CUBE:
+            return Measurable.sensitivity_under(self, neighbours, noise.norm)
+        return self.sensitivity_under(neighbours, noise.norm)
+
+    def _require_same_answers(self, neighbours: Neighbours) -> None:
+        if self.public.name and neighbours != Neighbours.REPLACE:
+            raise beside_records(self.public.name)
+
+    @cached_property
+    def _written_distances(self) -> dict[tuple[Neighbours, Norm], float]:
+        return {}
+
+    def _of_matrix(self, neighbours: Neighbours, norm: Norm) -> float:
+        pairs = norm == "l1" and neighbours == Neighbours.REPLACE and self.cells <= WRITTEN_CELLS
+        pairs = pairs and not self.by_diameter
+        if pairs and self.public.kind != "groups":  # all distances, which a guarantee may ask for
+            distances, _, exponent = self.pair_distances(norm)
+            return unscaled("the l1 sensitivity", float(distances.max()), exponent)
+        if self.public.kind != "groups":
+            return sensitivity_above(self.matrix, neighbours, norm, entry_units=self.entry_units)
+        parts = [self.matrix[:, cells] for cells in self.public.members]
+        return max(sensitivity_above(part, neighbours, norm) for part in parts if part.size)
 
     def column_labels(self) -> Indices | None:
-        """A number for each cell, equal for equal columns; None where `matrix` tells."""
-        ...
+        """A number for each cell, equal for equal columns; None where `matrix` itself tells."""
+        return None
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """Distances of the columns where structure tells them, else None."""
-        ...
+        """Distances of the columns where structure tells them without the matrix, else None.
+
+        Of more than WRITTEN_CELLS different columns all are as far apart as the farthest two.
+        """
+        if not (self._many_columns if self.by_diameter is None else self.by_diameter):
+            return None
+        return DistanceProfile.all_at(
+            self.sensitivity_under(Neighbours.REPLACE, norm), float(self.cells)
+        )
+
+    @cached_property
+    def _many_columns(self) -> bool:
+        """Whether the different columns are too many for the distances of all pairs."""
+        if self.cells <= WRITTEN_CELLS:
+            return False
+        labels = self.column_labels()
+        return np.unique(column_labels(self.matrix) if labels is None else labels).size > (
+            WRITTEN_CELLS
+        )
 
     def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
-        """Distances of all pairs of columns, as `distances_between`."""
-        ...
-
-
-def is_measured(value: Any) -> TypeIs[Measurable]:
-    """Whether it is a strategy; its matrix is not touched, which may not fit into memory."""
-    return hasattr(value, "sensitivity_under")
+        """Distances of all pairs of columns, as `distances_between`; refused if too many."""
+        return distances_of(self, norm)
 
 
 def l1_sensitivity(strategy_matrix: ArrayLike, neighbours: Neighbours | str) -> float:
@@ -224,8 +280,6 @@ def scaled_distances(
     Raises:
         InvalidInputError: no finite matrix, or too many columns.
     """
-    from pmldesign.workloads.base import check_entries
-
     matrix = finite_matrix("strategy_matrix", strategy_matrix)
     cells = matrix.shape[1]
     check_entries(

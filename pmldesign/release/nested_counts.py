@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmldesign.release.public_counts import PublicCounts
-from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.trees.tree import Flags, Tree
+from pmldesign_solvers.operators.operator import Array, Flags, Indices
+from pmldesign_solvers.trees.tree import Tree
 
 if TYPE_CHECKING:
     from pmldesign.workloads.nested.regions import RegionsWorkload

@@ -25,8 +25,8 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.nested.regions import tops_of
 from pmldesign.workloads.public import Public
-from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.trees.tree import Flags, Tree
+from pmldesign_solvers.operators.operator import Array, Flags, Indices
+from pmldesign_solvers.trees.tree import Tree
 
 if TYPE_CHECKING:
     from pmldesign.workloads.nested.regions import RegionsWorkload

@@ -1,4 +1,4 @@
-"""What every strategy checks about its arguments, and its pseudo-inverse."""
+"""What every strategy checks: its matrix, what is public, what it can answer; and R^+."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from pmldesign.arguments import fixed, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.columns import column_labels
-from pmldesign.workloads.base import Workload
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import SVD_ENTRIES, Array
 
@@ -17,6 +17,13 @@ RANK_CUTOFF = 1e-10
 """Singular values of R below this part of the largest count as zero.
 
 The rounding of R^+ R is about the machine precision over the smallest value kept, 2e-6 at worst.
+"""
+
+ANSWER_TOLERANCE = 1e-6
+"""Row a_i is answered when norm(a_i - a_i R^+ R) is at most this part of norm(a_i).
+
+Above the rounding of R^+ R for condition numbers up to about 1e9, and far below what a missing
+measurement leaves: 1/sqrt(n) at least for a sum of cells of which one is not measured.
 """
 
 LARGEST_ENTRY = 1e100
@@ -48,6 +55,63 @@ def require_measurements(name: str, rows: int, measurements: Array) -> None:
         raise InvalidInputError(
             f"strategy {name!r} takes {rows} measurements, got shape {measurements.shape}"
         )
+
+
+def require_in_row_space(name: str, matrix: Array, inverse: Array, workload: Workload) -> None:
+    """Refuse a workload of which a row is not in the row space of R (see ANSWER_TOLERANCE).
+
+    Args:
+        name: of the strategy.
+        matrix: R, shape (r, n).
+        inverse: R^+, shape (n, r).
+        workload: A; with fewer queries than cells it is written out.
+
+    Raises:
+        InvalidInputError: which names the first such row.
+    """
+    m, n = workload.shape
+    if m < n:
+        queries = workload.to_dense()
+        left = queries - workload.matvec(inverse) @ matrix
+        residual, size = np.linalg.norm(left, axis=1), np.linalg.norm(queries, axis=1)
+    else:
+        identity = np.eye(n)
+        residual = np.sqrt(workload.row_norms(identity - inverse @ matrix))
+        size = np.sqrt(workload.row_norms(identity))
+    missed = np.flatnonzero(residual > ANSWER_TOLERANCE * size)
+    if not missed.size:
+        return
+    remedy = "add a query that covers it"
+    sums = np.abs(matrix.sum(axis=1)).max()
+    if not workload.public and sums <= 1e-9 * np.abs(matrix).sum(axis=1).max():
+        remedy = (
+            "it says nothing about the number of records, as is right where that is public: "
+            "take neighbours 'replace', or add a query for the total"
+        )
+    raise InvalidInputError(
+        f"strategy {name!r} cannot answer {workload.row_label(int(missed[0]))}: "
+        f"it lies outside what the strategy measures; {remedy}"
+    )
+
+
+def is_projection(matrix: Array, inverse: Array, public: Public) -> bool:
+    """Whether R^+ R is P, so that R answers every workload, beside what is public if it is."""
+    cells = matrix.shape[1]
+    if cells > WRITTEN_CELLS and np.count_nonzero(matrix) < matrix.size / 8:
+        product = (scipy.sparse.csr_array(inverse) @ scipy.sparse.csr_array(matrix)).toarray()
+    else:
+        product = inverse @ matrix
+    left = public.centre(np.eye(cells)) - product
+    return bool(np.linalg.norm(left) <= ANSWER_TOLERANCE)
+
+
+def no_form(public: Public, name: str) -> InvalidInputError:
+    """Why a strategy is not for what is public."""
+    return InvalidInputError(
+        f"beside the known answers {public.name!r} a strategy on more than {WRITTEN_CELLS}"
+        " cells is a product for a product, consists of residuals of marginals, or was made"
+        f" for them; {name!r} is not"
+    )
 
 
 def nothing_but(public: Public, name: str) -> InvalidInputError:

@@ -23,58 +23,40 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.columns import column_labels
-from pmldesign.privacy.neighbours import (
-    DistanceProfile,
-    Neighbours,
-    Norm,
-    distances_of,
-    sensitivity_above,
-)
-from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import unscaled
+from pmldesign.privacy.neighbours import Measurable, Neighbours
 from pmldesign.strategies.arguments import (
+    ANSWER_TOLERANCE,
     inverted,
-    nothing_but,
+    is_projection,
     read_only,
+    require_in_row_space,
     require_same_cells,
     strategy_matrix,
 )
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.display import Displayed, Drawn, Facts, count_text
-from pmldesign.workloads.public import NOTHING, Public, beside_records
+from pmldesign.workloads.public import NOTHING, Public
 from pmldesign.workloads.weighting import near_one
-from pmldesign_solvers.operators.operator import Array, Indices, power_mean
+from pmldesign_solvers.operators.operator import Array, Flags, power_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pmldesign.privacy.sampled_steps import Sampling
     from pmldesign.strategies.row_kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
     from pmldesign_solvers.streams.chain import RunningSums
     from pmldesign_solvers.streams.factor import Factor
 
-Flags = NDArray[np.bool_]
-
-KNOWN_ROWS = 1e-12
-"""Rows of R P below this part of what they are in R are rounding."""
 COMPLETE = 1e-9
 """A strategy determines the total of its cells if no more of it is missing than this."""
 SMALL_ENTRIES = 2**23
 """Entries of R up to which its Gram matrix is formed for a sensitivity."""
-ANSWER_TOLERANCE = 1e-6
-"""Row a_i is answered when norm(a_i - a_i R^+ R) is at most this part of norm(a_i).
-
-Above the rounding of R^+ R for condition numbers up to about 1e9, and far below what a missing
-measurement leaves: 1/sqrt(n) at least for a sum of cells of which one is not measured.
-"""
 
 
-class Strategy(Drawn, Displayed):
+class Strategy(Measurable, Drawn, Displayed):
     """A strategy matrix R and what follows from it.
 
     Args:
@@ -94,18 +76,12 @@ class Strategy(Drawn, Displayed):
 
     regular: ClassVar[bool] = False
     """Whether every R of a subclass has rank n, so that it answers all workloads on its cells."""
-    shape: tuple[int, int]
-    public: Public = NOTHING
     triangular: ClassVar[bool] = False
     """Whether every R of a subclass is lower triangular with a positive diagonal."""
     from_tables: ClassVar[bool] = False
     """Whether R x is a function of tables of counts."""
     only_compared: ClassVar[bool] = False
     """Whether it has errors, but is too large to be measured or written."""
-    by_diameter: bool = False
-    """Whether all columns count as far apart as the farthest two, which is quick to tell."""
-    columns: int | None = None
-    """Number of different columns, each of as many cells, where structure bounds distances."""
     _inverse: Array | None = None
     _uncentred: Strategy | None = None
     _centred: tuple[Public, Strategy] | None = None
@@ -137,11 +113,6 @@ class Strategy(Drawn, Displayed):
         """R, shape (r, n), float64, read-only."""
         return self._matrix
 
-    @property
-    def cells(self) -> int:
-        """Number of cells n."""
-        return self.shape[1]
-
     def renamed(self, name: str) -> Strategy:
         """The same strategy under another name."""
         other = copy(self)
@@ -157,7 +128,7 @@ class Strategy(Drawn, Displayed):
     def in_pairs(self) -> Strategy:
         """Its matrix, with the distances of all pairs of columns, however many there are."""
         other = Strategy(self.name, self.matrix)
-        other._many_columns = False
+        other.by_diameter = False
         return other
 
     def beside(self, public: Public) -> Strategy:
@@ -180,29 +151,9 @@ class Strategy(Drawn, Displayed):
         return self._centred[1]
 
     def _beside(self, public: Public) -> Strategy:
-        if public.several and self.cells <= WRITTEN_CELLS:
-            from pmldesign.strategies.beside import BesideTables
+        from pmldesign.strategies.beside import matrix_beside
 
-            return BesideTables(self, public)
-        if public.kind == "tables":
-            raise self._no_form(public)
-        matrix = public.centre(self.matrix)
-        kept = np.abs(matrix).max(axis=1) > KNOWN_ROWS * np.abs(self.matrix).max(axis=1)
-        if public.name and not kept.any():
-            raise nothing_but(public, self.name)
-        if public.kind == "records" and self._inverse is not None and kept.all():
-            moved = np.abs(matrix - self.matrix).max()  # R = R P has the same R^+
-            if moved <= KNOWN_ROWS * np.abs(matrix).max():
-                return Strategy(self.name, matrix, inverse=self._inverse, public=public)
-        return Strategy(self.name, matrix[kept] if kept.any() else matrix, public=public)
-
-    def _no_form(self, public: Public) -> InvalidInputError:
-        """Why a strategy is not for what is public."""
-        return InvalidInputError(
-            f"beside the known answers {public.name!r} a strategy on more than {WRITTEN_CELLS}"
-            " cells is a product for a product, consists of residuals of marginals, or was made"
-            f" for them; {self.name!r} is not"
-        )
+        return matrix_beside(self, public)
 
     @property
     def uncentred(self) -> Strategy:
@@ -222,81 +173,6 @@ class Strategy(Drawn, Displayed):
     def is_small(self) -> bool:
         """Whether the Gram matrix of R takes two seconds at most."""
         return self.cells <= WRITTEN_CELLS and math.prod(self.shape) <= SMALL_ENTRIES
-
-    @cached_property
-    def sensitivity(self) -> float:
-        """Largest l2 norm of a column of R: the add-remove sensitivity of R x."""
-        return self.sensitivity_under(Neighbours.ADD_REMOVE, "l2")
-
-    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, or a bound above it, rounded up.
-
-        Raises:
-            InvalidInputError: beside named answers, add-remove neighbours, which have others.
-        """
-        self._require_same_answers(neighbours)
-        if (neighbours, norm) not in self._written_distances:
-            self._written_distances[neighbours, norm] = self._of_matrix(neighbours, norm)
-        return self._written_distances[neighbours, norm]
-
-    @cached_property
-    def _written_distances(self) -> dict[tuple[Neighbours, Norm], float]:
-        return {}
-
-    def _of_matrix(self, neighbours: Neighbours, norm: Norm) -> float:
-        pairs = norm == "l1" and neighbours == Neighbours.REPLACE and self.cells <= WRITTEN_CELLS
-        pairs = pairs and not self.by_diameter
-        if pairs and self.public.kind != "groups":  # all distances, which a guarantee may ask for
-            distances, _, exponent = self.pair_distances(norm)
-            return unscaled("the l1 sensitivity", float(distances.max()), exponent)
-        if self.public.kind != "groups":
-            return sensitivity_above(self.matrix, neighbours, norm, entry_units=self.entry_units)
-        parts = [self.matrix[:, cells] for cells in self.public.members]
-        return max(sensitivity_above(part, neighbours, norm) for part in parts if part.size)
-
-    def sensitivity_for(self, neighbours: Neighbours, noise: Noise) -> float:
-        """The same in the norm of a noise; for the cube by the matrix itself."""
-        if noise is Noise.CUBE:
-            return Strategy.sensitivity_under(self, neighbours, noise.norm)
-        return self.sensitivity_under(neighbours, noise.norm)
-
-    def _require_same_answers(self, neighbours: Neighbours) -> None:
-        if self.public.name and neighbours != Neighbours.REPLACE:
-            raise beside_records(self.public.name)
-
-    @property
-    def entry_units(self) -> float:
-        """Units of 2^-53 that the entries of `matrix` are off by at most, relative to each."""
-        return 0.0
-
-    def column_labels(self) -> Indices | None:
-        """A number for each cell, equal for equal columns; None where `matrix` itself tells."""
-        return None
-
-    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """Distances of the columns where structure tells them without the matrix, else None.
-
-        Of more than WRITTEN_CELLS different columns all are as far apart as the farthest two.
-        """
-        if not (self.by_diameter or self._many_columns):
-            return None
-        return DistanceProfile.all_at(
-            self.sensitivity_under(Neighbours.REPLACE, norm), float(self.cells)
-        )
-
-    @cached_property
-    def _many_columns(self) -> bool:
-        """Whether the different columns are too many for the distances of all pairs."""
-        if self.cells <= WRITTEN_CELLS:
-            return False
-        labels = self.column_labels()
-        return np.unique(column_labels(self.matrix) if labels is None else labels).size > (
-            WRITTEN_CELLS
-        )
-
-    def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
-        """Distances of all pairs of columns, as `distances_between`; refused if too many."""
-        return distances_of(self, norm)
 
     @property
     def rank(self) -> int:
@@ -330,26 +206,15 @@ class Strategy(Drawn, Displayed):
         cells = require_same_cells(self.name, self.cells, workload)
         if self.regular or self._answered is workload:
             return
-        asked, (workload, _) = workload, near_one(workload)
-        if workload.shape[0] < cells:
-            queries = workload.to_dense()
-            left = queries - workload.matvec(self.pseudo_inverse) @ self.matrix
-            residual, size = np.linalg.norm(left, axis=1), np.linalg.norm(queries, axis=1)
-        else:
+        near = near_one(workload)[0]
+        if tall := near.shape[0] >= cells:
             check_entries(f"strategy {self.name!r}", (cells, cells))
-            beside = not self.public or workload.public.agrees(self.public)
-            if beside and self._answers_all:
-                return
-            identity = np.eye(cells)
-            residual = np.sqrt(workload.row_norms(identity - self.pseudo_inverse @ self.matrix))
-            size = np.sqrt(workload.row_norms(identity))
-        missed = np.flatnonzero(residual > ANSWER_TOLERANCE * size)
-        if missed.size:
-            raise InvalidInputError(
-                f"strategy {self.name!r} cannot answer {workload.row_label(int(missed[0]))}: "
-                f"it lies outside what the strategy measures; {self._remedy(workload)}"
-            )
-        self._answered = asked
+        else:
+            check_entries(near.name, near.shape)
+        alike = not self.public or near.public.agrees(self.public)
+        if not (tall and alike and self._answers_all):
+            require_in_row_space(self.name, self.matrix, self.pseudo_inverse, near)
+        self._answered = workload
 
     def spare_answers(self, workload: Workload, missed: float) -> None:
         """Spare `require_answers` the product L R, if no row of A - L R is longer than `missed`."""
@@ -359,23 +224,7 @@ class Strategy(Drawn, Displayed):
     @cached_property
     def _answers_all(self) -> bool:
         """Whether R^+ R is P, so that R answers every workload, beside what is public if it is."""
-        inverse, matrix = self.pseudo_inverse, self.matrix
-        if self.cells > WRITTEN_CELLS and np.count_nonzero(matrix) < matrix.size / 8:
-            product = (scipy.sparse.csr_array(inverse) @ scipy.sparse.csr_array(matrix)).toarray()
-        else:
-            product = inverse @ matrix
-        left = self.public.centre(np.eye(self.cells)) - product
-        return bool(np.linalg.norm(left) <= ANSWER_TOLERANCE)
-
-    def _remedy(self, workload: Workload) -> str:
-        sums = np.abs(self.matrix.sum(axis=1)).max()
-        told = sums > 1e-9 * np.abs(self.matrix).sum(axis=1).max()
-        if told or workload.public:
-            return "add a query that covers it"
-        return (
-            "it says nothing about the number of records, as is right where that is public: "
-            "take neighbours 'replace', or add a query for the total"
-        )
+        return is_projection(self.matrix, self.pseudo_inverse, self.public)
 
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
@@ -504,11 +353,6 @@ class Strategy(Drawn, Displayed):
     @property
     def recurrence(self) -> Factor | None:
         """R for running sums by its recurrence; None where a stream goes through its rows."""
-        return None
-
-    @property
-    def sampling(self) -> Sampling | None:
-        """How records are drawn for the steps; None where they are not."""
         return None
 
     @property

@@ -30,20 +30,38 @@ from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.arguments import (
     centring_units,
+    no_form,
     nothing_but,
     read_only,
     require_same_cells,
 )
-from pmldesign.strategies.base import KNOWN_ROWS, Strategy
-from pmldesign.workloads.base import Workload
+from pmldesign.strategies.base import Strategy
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.public import RECORDS, Public
-from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.operators.operator import Array, Flags, Indices
 
 if TYPE_CHECKING:
     from pmldesign.strategies.whole.lattice import Lattice
 
 KNOWN = 1e-12
 """Variances below this part of what they are without the total are rounding."""
+KNOWN_ROWS = 1e-12
+"""Rows of R P below this part of what they are in R are rounding."""
+
+
+def matrix_beside(strategy: Strategy, public: Public) -> Strategy:
+    """R P as a matrix, with R^+ where that is known and the same.
+
+    Raises:
+        InvalidInputError: R measures nothing but what is public, or is too large for tables.
+    """
+    if public.several and strategy.cells <= WRITTEN_CELLS:
+        return BesideTables(strategy, public)
+    if public.kind == "tables":
+        raise no_form(public, strategy.name)
+    matrix, kept, same = _without_known(strategy.name, strategy.matrix, public)
+    inverse = strategy._inverse if same and public.kind == "records" else None
+    return Strategy(strategy.name, matrix[kept] if kept.any() else matrix, inverse, public=public)
 
 
 class BesideStrategy(Strategy):
@@ -176,12 +194,7 @@ class BesideTables(Strategy):
     """
 
     def __init__(self, whole: Strategy, public: Public) -> None:
-        matrix = public.centre(whole.matrix)
-        kept = np.abs(matrix).max(axis=1) > KNOWN_ROWS * np.abs(whole.matrix).max(axis=1)
-        if not kept.any():
-            raise nothing_but(public, whole.name)
-        moved = np.abs(matrix - whole.matrix).max()  # R = R P has the same R^+
-        same = kept.all() and moved <= KNOWN_ROWS * np.abs(matrix).max()
+        matrix, kept, same = _without_known(whole.name, whole.matrix, public)
         inverse = whole.pseudo_inverse if same else None
         super().__init__(whole.name, matrix[kept], inverse, public=public)
         self.whole = whole if kept.all() else Strategy(whole.name, whole.matrix[kept])
@@ -210,3 +223,17 @@ class BesideTables(Strategy):
 
         del workload, beside
         return biased_lattice(self, self.whole.matrix, bits)
+
+
+def _without_known(name: str, matrix: Array, public: Public) -> tuple[Array, Flags, bool]:
+    """R P, which of its rows are not known, and whether it is R.
+
+    Raises:
+        InvalidInputError: every row is known from what is public, which has a name.
+    """
+    centred = public.centre(matrix)
+    kept = np.abs(centred).max(axis=1) > KNOWN_ROWS * np.abs(matrix).max(axis=1)
+    if public.name and not kept.any():
+        raise nothing_but(public, name)
+    least = KNOWN_ROWS * np.abs(centred).max()
+    return centred, kept, bool(kept.all() and np.abs(centred - matrix).max() <= least)

@@ -31,8 +31,8 @@ from numpy.typing import ArrayLike
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import UNIT, raised
-from pmldesign.strategies.arguments import read_only, strategy_matrix
-from pmldesign.strategies.base import ANSWER_TOLERANCE, Strategy
+from pmldesign.strategies.arguments import ANSWER_TOLERANCE, read_only, strategy_matrix
+from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.sensitivity import product_labels
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
-from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.arguments import no_form, read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.beside import KNOWN, BesideStrategy
 from pmldesign.strategies.sensitivity import (
@@ -119,7 +119,7 @@ class ProductStrategy(StructuredStrategy):
         if public.kind != "tables" or public.several:
             return super()._beside(public)
         if self.sizes != public.sizes or self.weights is not None or public.open is None:
-            raise self._no_form(public)
+            raise no_form(public, self.name)
         together = self.factors[public.open]
         free = Strategy(self.name, _kronecker([factor.matrix for factor in together]))
         before, after = self.factors[: public.open.start], self.factors[public.open.stop :]
@@ -212,7 +212,7 @@ class ProductStrategy(StructuredStrategy):
         """Refuse a workload that R does not determine."""
         parts = self.products(workload)
         if parts is None and self.public:
-            raise self._no_form(self.public)
+            raise no_form(self.public, self.name)
         if parts is None:
             super().require_answers(workload)
             return

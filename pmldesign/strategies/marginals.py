@@ -50,6 +50,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Norm
 from pmldesign.privacy.outward import UNIT, factor_above, raised, size, unscaled
 from pmldesign.strategies.arguments import (
+    no_form,
     nothing_but,
     read_only,
     require_measurements,
@@ -213,7 +214,7 @@ class MarginalsStrategy(CountsStrategy):
         if public.known_tables is None:
             return super()._beside(public)
         if public.sizes and public.sizes != self.sizes:
-            raise self._no_form(public)
+            raise no_form(public, self.name)
         kept = [not public.tells(residual) for residual in self.residuals]
         if not any(kept):
             raise nothing_but(public, self.name)

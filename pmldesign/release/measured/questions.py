@@ -21,7 +21,7 @@ from pmldesign.release.people.factors import Factor, total_factor
 from pmldesign.release.people.queries import labels_of, parse_queries, product_of
 from pmldesign.release.people.schema import Schema
 from pmldesign.release.post_processing import require_whole_cells
-from pmldesign.strategies.base import ANSWER_TOLERANCE
+from pmldesign.strategies.arguments import ANSWER_TOLERANCE
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import Array

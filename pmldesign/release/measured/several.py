@@ -43,7 +43,7 @@ from pmldesign.release.measured.measurements import Measurements
 from pmldesign.release.people.queries import NamedQueries, named_queries
 from pmldesign.release.people.schema import Schema
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.base import ANSWER_TOLERANCE
+from pmldesign.strategies.arguments import ANSWER_TOLERANCE
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.residuals import contrasts
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING

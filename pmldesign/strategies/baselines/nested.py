@@ -25,14 +25,13 @@ from pmldesign.workloads.base import Workload
 from pmldesign.workloads.nested.regions import RegionsWorkload, tops_of
 from pmldesign.workloads.nested.tables import NestedWorkload, RegionTablesWorkload, Table
 from pmldesign.workloads.public import NOTHING, Public
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, Flags
 from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.trees.orbits import orbits_of
 from pmldesign_solvers.trees.problem import NestedCounts
 from pmldesign_solvers.trees.shares import Shares
 from pmldesign_solvers.trees.spaces import ordered_spaces, spaces_of
-from pmldesign_solvers.trees.tree import Flags
 
 Ordered = Mapping[int, Measured]
 """What is measured of each ordered attribute."""

@@ -19,19 +19,19 @@ import scipy
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import UNIT, factor_above, root_above, size, unscaled
 from pmldesign.strategies.arguments import read_only, strategy_matrix
-from pmldesign.strategies.base import Flags, Strategy
+from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.regular import CONSTANT, RegularStrategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.weighting import near_one
-from pmldesign_solvers.operators.operator import Array, Indices, column_blocks
+from pmldesign_solvers.operators.operator import Array, Flags, Indices, column_blocks
 
 LEAST_CONDITION = 1e-8
 """Reciprocal condition number of A^T A (prefix:2048 has 1e-7): variances keep eight digits."""
 
 FEW_CELLS = 256
 """Up to so many cells numpy inverts G, in 5 ms; scipy.linalg takes 0.3 s to load."""
-GRAM_CELLS = 4096
-"""Largest n: Cholesky and the inverse take 6 s of one core there, n^3 in all."""
+INVERTED_CELLS = 4096
+"""Up to so many cells G is inverted: Cholesky and the inverse take 6 s of one core there."""
 KEPT = 2**20
 """Counts with more entries than this (8 MiB) are written out only when that is asked for."""
 
@@ -138,7 +138,7 @@ class WrittenQueries(Strategy):
     def in_pairs(self) -> Strategy:
         """The same with the distances of all pairs of columns, however many there are."""
         other = copy(self)
-        other._many_columns = other.by_diameter = False
+        other.by_diameter = False
         return other
 
     @cached_property
@@ -210,7 +210,7 @@ def workload_strategy(workload: Workload) -> Strategy:
     """
     m, n = workload.shape
     # squares that leave float64 have no Gram matrix
-    regular = n <= min(m, GRAM_CELLS) and near_one(workload)[1] == 0
+    regular = n <= min(m, INVERTED_CELLS) and near_one(workload)[1] == 0
     matrix = None if regular and workload.binary and m * n > KEPT else _as_matrix(workload)
     if regular:
         gram = workload.gram(np.ones(m))

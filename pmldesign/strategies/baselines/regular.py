@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike
 
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.strategies.arguments import read_only
-from pmldesign.strategies.base import Flags, Strategy
+from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.beside import BesideStrategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, Flags
 
 CONSTANT = 1e-12
 """What differs less than this, relatively, in a measurement is rounding: the total answers it."""

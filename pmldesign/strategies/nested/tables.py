@@ -33,7 +33,6 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import LARGEST_ENTRY, read_only, require_measurements
-from pmldesign.strategies.base import Flags
 from pmldesign.strategies.nested.coordinates import Coordinates
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
@@ -45,7 +44,7 @@ from pmldesign.workloads.nested.tables import (
     table_sums,
 )
 from pmldesign.workloads.public import NOTHING, Public
-from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.operators.operator import Array, Flags, Indices
 from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.trees.spaces import Spaces
 from pmldesign_solvers.trees.sweeps import FAINT, Sweep, estimates, floored, swept, with_total

@@ -27,8 +27,8 @@ import numpy as np
 
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.workloads.nested.regions import RegionsWorkload
-from pmldesign_solvers.operators.operator import Indices
-from pmldesign_solvers.trees.tree import Flags, Tree
+from pmldesign_solvers.operators.operator import Flags, Indices
+from pmldesign_solvers.trees.tree import Tree
 
 EVERYWHERE = "total"
 """The level of a root that is added."""

@@ -29,10 +29,10 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.nested.regions import RegionsWorkload, groups_below, tops_of
 from pmldesign.workloads.public import Public
-from pmldesign_solvers.operators.operator import EPS, Array, Indices
+from pmldesign_solvers.operators.operator import EPS, Array, Flags, Indices
 from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.trees.orbits import Orbits, orbits_of
-from pmldesign_solvers.trees.tree import Flags, Tree
+from pmldesign_solvers.trees.tree import Tree
 
 Table = tuple[int, ...]
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmldesign_solvers.operators.operator import Array, Indices
-from pmldesign_solvers.trees.tree import Flags, Tree, by_depth, first_of_pairs
+from pmldesign_solvers.operators.operator import Array, Flags, Indices
+from pmldesign_solvers.trees.tree import Tree, by_depth, first_of_pairs
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -39,11 +39,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, Flags
 from pmldesign_solvers.streams.chain import DualProblem
 from pmldesign_solvers.streams.nodes import Nodes
 from pmldesign_solvers.trees.spaces import PLAIN, Spaces
-from pmldesign_solvers.trees.tree import Flags, Tree
+from pmldesign_solvers.trees.tree import Tree
 
 UNIT = 2.0**-53
 """Largest relative error of a rounded operation."""

@@ -31,10 +31,10 @@ import numpy as np
 import scipy
 
 from pmldesign_solvers.operators.lbfgs import Value, descend
-from pmldesign_solvers.operators.operator import Array, Indices, power_mean
+from pmldesign_solvers.operators.operator import Array, Flags, Indices, power_mean
 from pmldesign_solvers.trees.spaces import PLAIN, Spaces
 from pmldesign_solvers.trees.sweeps import Sweep, by_precisions, floored, swept
-from pmldesign_solvers.trees.tree import Flags, Tree
+from pmldesign_solvers.trees.tree import Tree
 
 POWERS = (8.0, 32.0, 128.0, 512.0, 2048.0)
 """Exponents on the way to p = inf; the last one gains 0.4 % on even levels."""

@@ -30,10 +30,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.operators.operator import Array, Flags, Indices
 from pmldesign_solvers.structure.kronecker import outer
 from pmldesign_solvers.structure.subsets import residual_spaces
-from pmldesign_solvers.trees.tree import Flags
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.trees.tree import Flags, Tree
+from pmldesign_solvers.operators.operator import Array, Flags
+from pmldesign_solvers.trees.tree import Tree
 
 LEAST = 1e-300
 """In place of a precision of 0."""

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pmldesign_solvers.operators.operator import Array, Indices
+from pmldesign_solvers.operators.operator import Array, Flags, Indices
 
 Values = NDArray[Any]
 
@@ -128,7 +128,6 @@ def first_of_pairs(family: Indices) -> Indices:
     return np.flatnonzero(paired)
 
 
-Flags = NDArray[np.bool_]
 Round = Pairs | Copies
 
 
