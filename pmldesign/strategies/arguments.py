@@ -11,6 +11,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.columns import column_labels
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.public import Public
+from pmldesign_solvers.operators.merge import closed_inverse
 from pmldesign_solvers.operators.operator import SVD_ENTRIES, Array
 
 RANK_CUTOFF = 1e-10
@@ -181,6 +182,9 @@ def inverted(matrix: Array) -> tuple[Array, int]:
     column of R', that of R has the rows of (R' diag(c)^(1/2))^+ over c^(1/2).
     """
     rows, cells = matrix.shape
+    closed = closed_inverse(matrix)
+    if closed is not None:
+        return read_only(closed), rows
     if rows < cells and matrix.size > SVD_ENTRIES:
         labels = column_labels(matrix)
         first, copies = np.unique(labels, return_index=True, return_counts=True)[1:]

@@ -166,3 +166,23 @@ def test_importing_workloads_leaves_the_parts_of_scipy_out():
         "assert not parts & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": ":".join(sys.path)})
+
+
+@pytest.mark.parametrize(
+    ("density", "vectors", "written"), [(0.2, 20, 1), (0.2, 3, 0), (0.01, 20, 0)]
+)
+def test_products_with_many_vectors_take_the_matrix_where_few_entries_are_zero(
+    density, vectors, written, monkeypatch
+):
+    calls, to_dense = [], SparseWorkload.to_dense
+    monkeypatch.setattr(
+        SparseWorkload, "to_dense", lambda queries: calls.append(1) or to_dense(queries)
+    )
+    rng = np.random.default_rng(4)
+    A = np.where(rng.random((30, 200)) < density, rng.standard_normal((30, 200)), 0.0)
+    queries = SparseWorkload(sparse.csr_array(A))
+    x, y = rng.standard_normal((200, vectors)), rng.standard_normal((30, vectors))
+    np.testing.assert_allclose(queries.matvec(x), A @ x, atol=1e-12)
+    np.testing.assert_allclose(queries.rmatvec(y), A.T @ y, atol=1e-12)
+    np.testing.assert_allclose(queries.matvec(x[:, 0]), A @ x[:, 0], atol=1e-12)
+    assert len(calls) == written

@@ -9,7 +9,7 @@ __getattr__ = face(
         "dense": "DenseOperator distinct_rows first_seen without_offsets",
         "differences": "Cells Pairs diameter",
         "lbfgs": "TimeUpError descend",
-        "merge": "MergedWorkload right_inverse_of sharing_gram",
+        "merge": "MergedWorkload closed_inverse right_inverse_of sharing_gram",
         "operator": "TINY dual_norm power_mean",
     },
 )

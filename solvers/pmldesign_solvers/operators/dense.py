@@ -11,12 +11,21 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import blake2b
+from itertools import count
 
 import numpy as np
 import scipy
 
-from pmldesign_solvers.operators.operator import BLOCK_BYTES, EPS, Array, Indices, Merged, Operator
+from pmldesign_solvers.operators.intervals import numbered
+from pmldesign_solvers.operators.operator import (
+    BLOCK_BYTES,
+    EPS,
+    Array,
+    Indices,
+    Merged,
+    Operator,
+    column_blocks,
+)
 
 JACOBI_ENTRIES = 2**20
 """Largest m * n for which singular values are computed like that."""
@@ -152,15 +161,42 @@ def first_seen(keys: list[bytes], zero: bytes) -> tuple[Indices, Indices]:
     return np.array(representatives, dtype=np.intp), labels
 
 
-def _key(vector: Array) -> bytes:
-    # A digest, for the bytes of all rows would be a second copy of the matrix; + 0.0 turns -0.0
-    # into 0.0, so that equal rows have equal bytes.
-    return blake2b((vector + 0.0).tobytes(), digest_size=16).digest()
+MIXER = 0x9E3779B97F4A7C15
+"""Odd, as murmur's: with shifts it spreads the bits of a number, one to one."""
+IN_CACHE = 2**15
+"""Entries that are hashed at once."""
 
 
 def distinct_rows(matrix: Array) -> tuple[Indices, Indices]:
-    """As `first_seen`, for the rows of a matrix."""
-    return first_seen([_key(row) for row in matrix], _key(np.zeros(matrix.shape[1])))
+    """As `first_seen`, for the rows of a matrix.
+
+    Their numbers are hashed, all rows at once, and rows of equal hashes are compared.
+    """
+    rows, zero = np.arange(len(matrix)), np.asarray(~matrix.any(axis=1))
+    for seed in count():
+        kept, labels = numbered(_hashes(matrix, seed), zero)
+        twins = rows[labels >= 0]
+        twins = twins[kept[labels[twins]] != twins]
+        blocks = [twins[part] for part in column_blocks(matrix.shape[1], twins.size)]
+        if all(np.array_equal(matrix[part], matrix[kept[labels[part]]]) for part in blocks):
+            return kept, labels
+    raise AssertionError
+
+
+def _hashes(matrix: Array, seed: int) -> Indices:
+    """A sum of random multiples of mixed bits for each row, modulo 2^64."""
+    odd = 2 * np.random.default_rng(seed).integers(2**63, size=matrix.shape[1], dtype=np.uint64) + 1
+    hashes = np.empty(len(matrix), dtype=np.uint64)
+    step = max(1, IN_CACHE // max(1, matrix.shape[1]))
+    for start in range(0, len(matrix), step):
+        rows = slice(start, start + step)
+        bits = (matrix[rows] + 0.0).view(np.uint64)  # + 0.0 turns -0.0 into 0.0
+        bits ^= bits >> np.uint64(32)
+        bits *= np.uint64(MIXER)
+        bits ^= bits >> np.uint64(29)
+        bits *= odd
+        hashes[rows] = bits.sum(axis=1)
+    return hashes.view(np.int64)
 
 
 NO_QUERIES = DenseOperator(np.zeros((0, 0)))

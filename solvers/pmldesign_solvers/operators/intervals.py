@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, EPS, Array, Indices
 
@@ -54,9 +55,7 @@ def norms_between(sums: Array, starts: Indices, stops: Indices) -> Array:
     return np.asarray(values)
 
 
-def numbered(
-    keys: Indices, dropped: np.ndarray[tuple[int], np.dtype[np.bool_]]
-) -> tuple[Indices, Indices]:
+def numbered(keys: Indices, dropped: NDArray[np.bool_]) -> tuple[Indices, Indices]:
     """As first_seen, for whole numbers."""
     kept = np.flatnonzero(~dropped)
     _, first, inverse = np.unique(keys[kept], return_index=True, return_inverse=True)

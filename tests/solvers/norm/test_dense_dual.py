@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign_solvers.norm import ScalingProblem
-from pmldesign_solvers.operators import DenseOperator, MergedWorkload, distinct_rows, first_seen
+from pmldesign_solvers.operators import (
+    DenseOperator,
+    MergedWorkload,
+    dense,
+    distinct_rows,
+    first_seen,
+)
 
 exponents = st.sampled_from(CHECK_P)
 seeds = st.integers(0, 2**32 - 1)
@@ -56,6 +62,31 @@ def test_distinct_rows_are_told_by_their_numbers_alone(rows, columns, seed):
     assert kept.tolist() == [*range(2 * rows), *range(4 * rows, 5 * rows)]
     same = np.arange(rows)
     assert labels.tolist() == [*same, *(rows + same), *same, *(0 * same - 1), *(2 * rows + same)]
+
+
+def test_rows_of_equal_hashes_are_compared(monkeypatch):
+    hashes, seeds = dense._hashes, []
+
+    def colliding(matrix, seed):
+        seeds.append(seed)
+        return hashes(matrix, seed) * (seed > 1)
+
+    monkeypatch.setattr(dense, "_hashes", colliding)
+    A = np.array([[1.0, 0.0], [0.0, 0.0], [-0.0, 1.0], [1.0, -0.0]])
+    kept, labels = distinct_rows(A)
+    assert (kept.tolist(), labels.tolist()) == ([0, 2], [0, -1, 1, 0])
+    assert seeds == [0, 1, 2]
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (3, 0), (1, 5), (5, 1), (3, 2**16)])
+def test_rows_of_every_shape_are_told_apart(shape):
+    m, n = shape
+    A = np.tile(np.arange(1.0, m + 1)[:, None], n)
+    rows = list(range(m)) if n else []
+    for matrix in (A, np.asfortranarray(A)):
+        kept, labels = distinct_rows(matrix)
+        assert kept.tolist() == rows
+        assert labels.tolist() == (rows or [-1] * m)
 
 
 @given(sizes, sizes, exponents, seeds)
