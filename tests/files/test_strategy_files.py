@@ -109,6 +109,13 @@ def test_the_fingerprint_of_a_wide_workload_takes_as_many_products_as_it_has_que
     assert taken <= m < n / 8
 
 
+def test_the_fingerprint_of_a_wide_product_is_that_of_its_columns():
+    """Its entries are products of three numbers, rounded as one multiplies them."""
+    workload = parse_workload("decay:3,0.9*decay:4,0.7*total:50*total:9")
+    columns = DenseWorkload(workload.matvec(np.eye(workload.shape[1])))
+    assert fingerprint(workload) == fingerprint(columns)
+
+
 def test_minus_zero_is_zero_to_the_fingerprint():
     zero, minus = np.array([[1.0, 0.0]]), np.array([[1.0, -0.0]])
     assert fingerprint(DenseWorkload(zero)) == fingerprint(DenseWorkload(minus))
