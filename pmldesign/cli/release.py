@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from pmldesign.cli.documents.document import note, progress
-from pmldesign.cli.ledger import LedgerOptions
 from pmldesign.cli.options.fields import (
     AnswerOptions,
     Outputs,
@@ -19,7 +18,7 @@ from pmldesign.cli.options.fields import (
     group,
     option,
 )
-from pmldesign.cli.options.promises import PromiseOptions, own_grid
+from pmldesign.cli.options.promises import LedgerOptions, PromiseOptions, own_grid
 from pmldesign.cli.options.questions import (
     QuestionOptions,
     WorkloadName,

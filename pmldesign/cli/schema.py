@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from pmldesign.cli.documents.document import note
-from pmldesign.cli.ledger import LedgerOptions
 from pmldesign.cli.options.fields import argument, as_command, given, group, option
+from pmldesign.cli.options.promises import LedgerOptions
 from pmldesign.errors import InvalidInputError
 
 OF_PRIVATE = ("epsilon", "delta", "columns", "ledger", "people", "same_people", "budget")

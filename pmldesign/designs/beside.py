@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from pmldesign.designs.nested import solve_regions
-from pmldesign.designs.one_matrix import as_design, as_invalid_input, evaluated
 from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.results import Design
+from pmldesign.designs.results import Design, as_design, as_invalid_input, evaluated
 from pmldesign.designs.structured import as_product, solve_factors
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours

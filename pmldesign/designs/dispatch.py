@@ -45,9 +45,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pmldesign.arguments import exponent
-from pmldesign.designs.one_matrix import as_invalid_input, solve_matrix
+from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions, takes_options
-from pmldesign.designs.results import Design
+from pmldesign.designs.results import Design, as_invalid_input
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
 from pmldesign.privacy.neighbours import Neighbours

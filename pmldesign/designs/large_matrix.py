@@ -22,9 +22,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pmldesign.designs.one_matrix import SUM_ROUNDING, as_invalid_input
 from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.results import Design
+from pmldesign.designs.results import SUM_ROUNDING, Design, as_invalid_input
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy

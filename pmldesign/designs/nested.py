@@ -30,9 +30,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pmldesign.designs.one_matrix import as_design, as_invalid_input, evaluated
 from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.results import Design
+from pmldesign.designs.results import Design, as_design, as_invalid_input, evaluated
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
 from pmldesign.privacy.neighbours import Neighbours

@@ -1,33 +1,24 @@
-"""The strategy of least norm for a workload as one matrix, by the certified solver or a program.
-
-What this and other solvers find becomes a design, for the neighbours that were asked for.
-"""
+"""The strategy of least norm for a workload as one matrix, by the certified solver or a program."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 
 from pmldesign.designs.options import DesignOptions
-from pmldesign.designs.results import Design
+from pmldesign.designs.results import Design, as_design, as_invalid_input
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
-from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.solution import Outcome, Solution, Status
+from pmldesign_solvers.norm.solution import Solution
 from pmldesign_solvers.operators.operator import power_mean
 from pmldesign_solvers.unions.cell_blocks import solve_in_time
 
 MAX_PROGRAM_SIZE = {"SCS": 400, "CLARABEL": 80}
 """Rows and columns of the matrix variable of a semidefinite program, together. Clarabel takes
 0.7 GB for 80, 6.7 GB for 150, and aborts the process where there is no more memory."""
-SUM_ROUNDING = 1e-8
-"""Relative, upwards, of all sums in the value of a strategy that is evaluated again."""
 
 
 def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design:
@@ -86,53 +77,3 @@ def _solve_program(workload: Workload, p: float, options: DesignOptions) -> Solu
         )
     except semidefinite.ProgramError as error:
         raise NotConvergedError(str(error)) from error
-
-
-def as_design(
-    workload: Workload, p: float, options: DesignOptions, strategy: Strategy, solution: Outcome
-) -> Design:
-    """What a solver found, as the design for a workload."""
-    return Design(
-        workload=workload,
-        p=p,
-        neighbours=options.neighbours,
-        strategy=strategy,
-        certificate=solution.certificate,
-        dual_factors=((solution.dual_u, solution.dual_w),),
-        status=solution.status,
-        steps=solution.steps,
-        eigendecompositions=solution.eigendecompositions,
-        seconds=solution.seconds,
-    )
-
-
-def evaluated(
-    design: Design, strategy: Strategy, certificate: Certificate, options: DesignOptions
-) -> Design:
-    """A design with its strategy and the bounds that hold for the neighbours that are asked for.
-
-    Bounds that met in the search for it need not meet.
-    """
-    status = design.status
-    if certificate.gap <= options.rel_gap and status is not Status.INTERRUPTED:
-        status = Status.OPTIMAL
-    elif status in (Status.OPTIMAL, Status.STALLED):
-        status = Status.STRUCTURED
-    return replace(
-        design,
-        neighbours=options.neighbours,
-        strategy=strategy,
-        certificate=certificate,
-        status=status,
-    )
-
-
-@contextmanager
-def as_invalid_input(workload: Workload) -> Iterator[None]:
-    """What a solver refuses is the workload's fault."""
-    try:
-        yield
-    except InvalidInputError:
-        raise
-    except ValueError as error:
-        raise InvalidInputError(f"workload {workload.name!r}: {error}") from error

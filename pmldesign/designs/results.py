@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pmldesign.bounds import Bound, all_bounds
+from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.factorization import answer, public_for
 from pmldesign.mechanisms import Mechanism, mechanism
@@ -21,7 +23,7 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm.solution import Outcome, Status
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.search.solution import Start
 from pmldesign_solvers.structure import kronecker
@@ -29,6 +31,8 @@ from pmldesign_solvers.structure import kronecker
 if TYPE_CHECKING:
     from pmldesign.streams import GridNoise, Stream
 
+SUM_ROUNDING = 1e-8
+"""Relative, upwards, of all sums in the value of a strategy that is evaluated again."""
 MOST_SHARES = 10**5
 """Queries up to which the shares of parts are computed, from a number for each."""
 
@@ -181,6 +185,56 @@ class Design(Drawn, Displayed):
 
 def _outer(factors: Sequence[Array]) -> Array:
     return factors[0] if len(factors) == 1 else kronecker.outer(factors)
+
+
+def as_design(
+    workload: Workload, p: float, options: DesignOptions, strategy: Strategy, solution: Outcome
+) -> Design:
+    """What a solver found, as the design for a workload."""
+    return Design(
+        workload=workload,
+        p=p,
+        neighbours=options.neighbours,
+        strategy=strategy,
+        certificate=solution.certificate,
+        dual_factors=((solution.dual_u, solution.dual_w),),
+        status=solution.status,
+        steps=solution.steps,
+        eigendecompositions=solution.eigendecompositions,
+        seconds=solution.seconds,
+    )
+
+
+def evaluated(
+    design: Design, strategy: Strategy, certificate: Certificate, options: DesignOptions
+) -> Design:
+    """A design with its strategy and the bounds that hold for the neighbours that are asked for.
+
+    Bounds that met in the search for it need not meet.
+    """
+    status = design.status
+    if certificate.gap <= options.rel_gap and status is not Status.INTERRUPTED:
+        status = Status.OPTIMAL
+    elif status in (Status.OPTIMAL, Status.STALLED):
+        status = Status.STRUCTURED
+    return replace(
+        design,
+        neighbours=options.neighbours,
+        strategy=strategy,
+        certificate=certificate,
+        status=status,
+    )
+
+
+@contextmanager
+def as_invalid_input(workload: Workload) -> Iterator[None]:
+    """What a solver refuses is the workload's fault."""
+    try:
+        yield
+    except InvalidInputError:
+        raise
+    except ValueError as error:
+        raise InvalidInputError(f"workload {workload.name!r}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)

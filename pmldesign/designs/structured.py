@@ -18,15 +18,9 @@ from functools import reduce
 
 import numpy as np
 
-from pmldesign.designs.one_matrix import (
-    SUM_ROUNDING,
-    as_design,
-    as_invalid_input,
-    evaluated,
-    solve_matrix,
-)
+from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import ONE_STEP, DesignOptions
-from pmldesign.designs.results import Design
+from pmldesign.designs.results import SUM_ROUNDING, Design, as_design, as_invalid_input, evaluated
 from pmldesign.designs.tables import question, solve_tables
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours

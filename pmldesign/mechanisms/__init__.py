@@ -13,5 +13,4 @@ from pmldesign.mechanisms.choice import smallest_error as smallest_error
 from pmldesign.mechanisms.discrete import discrete_error as discrete_error
 from pmldesign.mechanisms.discrete import discrete_half_widths as discrete_half_widths
 from pmldesign.mechanisms.discrete import own_lattice as own_lattice
-from pmldesign.mechanisms.discrete import variance as variance
 from pmldesign.mechanisms.exact_error import Mechanism as Mechanism

@@ -1,13 +1,9 @@
-r"""Discrete noise: variances, moments and quantiles of what is made of whole numbers eta.
-
-Laplace. P(eta = k) = (1 - q)/(1 + q) q^|k|, q = e^(-1/b), with the variance
-
-    2 q / (1 - q)^2 = 1 / (2 sinh(1 / (2 b))^2) < 2 b^2.
+r"""Discrete Laplace noise: moments and quantiles of what is made of whole numbers eta.
 
 A Laplace number is a discrete one plus an independent part of mean 0, the difference of what is cut
 off of two exponential numbers where they are rounded down. So by Jensen's inequality no moment of
 order 1 or more of a sum V = sum_j c_j eta_j exceeds that of the same sum of Laplace numbers. With
-a = q/(1 - q)^2 and x = s^2
+q = e^(-1/b), a = q/(1 - q)^2 and x = s^2
 
     log E e^(s eta) = -log(1 - 2 a (cosh s - 1)) = sum_k kappa_k x^k,
     E e^(s V) = exp(sum_k kappa_k (sum_j c_j^2k) x^k) = sum_k E V^2k x^k / (2k)!,
@@ -23,9 +19,6 @@ half of it has a negligible chance, by Chernoff's inequality. Other moments foll
 Own grid. If R is a number u > 0 times a matrix Z of whole numbers, Z x is whole without any
 rounding, and discrete Laplace noise on it has smaller errors than Laplace noise; no finer grid does
 better.
-
-Cube. eta is a mixture of uniform laws on {-r, ..., r}^d, with variance r (r + 1)/3 and weights
-(2 r + 1)^d e^(-r / b).
 """
 
 from __future__ import annotations
@@ -47,8 +40,6 @@ from pmldesign_solvers.operators.operator import Array
 if TYPE_CHECKING:
     from pmldesign.strategies.whole.lattice import Lattice
 
-COARSE = 2.0**12
-"""Parameters from which the variance of the cube is that of the continuous one, to 1e-7."""
 DENOMINATORS = 256
 """Largest denominator of the unit of a row of L that is looked for."""
 SAME_MULTIPLE = 1e-9
@@ -67,20 +58,6 @@ MOST_ENTRIES = 2**23
 """Of R, which is written out."""
 SAME = 1e-12
 """Relative error within which a quotient of entries counts as a whole number."""
-
-
-def variance(noise: Noise, scale: float, measurements: int) -> float:
-    """Of one number of discrete noise; of Gaussian noise s^2, which it does not exceed."""
-    if noise is Noise.GAUSSIAN:
-        return scale**2
-    if noise is Noise.CUBE:
-        if scale > COARSE:
-            return scale**2 * noise.variance(measurements)
-        r = np.arange(math.ceil((measurements + 60) * (scale + 1)) * 2, dtype=np.float64)
-        logs = measurements * np.log(2 * r + 1) - r / scale
-        weights = np.exp(logs - logs.max())
-        return float(weights @ (r * (r + 1)) / 3 / weights.sum())
-    return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
 
 
 def discrete_error(rows: Array, scale: float, p: float) -> float | None:
@@ -281,4 +258,4 @@ def own_unit(strategy: Strategy, noise: Noise, scale: float) -> float:
 
 def own_deviation(unit: float, scale: float) -> float:
     """Standard deviation of the noise of a scale on a measurement, on a grid of this unit."""
-    return unit * math.sqrt(variance(Noise.LAPLACE, scale / unit, 1))
+    return unit * math.sqrt(Noise.LAPLACE.whole_variance(scale / unit, 1))

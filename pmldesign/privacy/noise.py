@@ -37,6 +37,10 @@ without cancellation,
 It serves epsilon-DP with b = D/epsilon, D the largest l_inf distance of neighbours' measurements,
 and is less than Laplace noise for few questions [HT].
 
+Whole numbers. Discrete Laplace noise has P(eta = k) = (1 - q)/(1 + q) q^|k|, q = e^(-1/b), and the
+variance 2 q / (1 - q)^2 = 1 / (2 sinh(1 / (2 b))^2) < 2 b^2. The discrete cube is a mixture of
+uniform laws on {-r, ..., r}^d, with variance r (r + 1)/3 and weights (2 r + 1)^d e^(-r / b).
+
 p = inf means the largest standard deviation of a query, not E max (err_p itself grows without
 bound in p): c_inf = 1.
 
@@ -70,6 +74,8 @@ TAIL = 34.0
 LARGEST_EXPONENT = 10_000.0
 """The recursion for Laplace noise takes p^2/8 steps."""
 
+COARSE = 2.0**12
+"""Parameters from which the variance of the cube is that of the continuous one, to 1e-7."""
 
 LARGEST_EVEN = 64
 """Largest p of an error of cube noise."""
@@ -99,6 +105,19 @@ class Noise(StrEnum):
         if self is Noise.CUBE:
             return (measurements + 1) * (measurements + 2) / 3
         return 1.0 if self is Noise.GAUSSIAN else 2.0
+
+    def whole_variance(self, scale: float, measurements: int) -> float:
+        """Of one number of discrete noise; of Gaussian noise s^2, which it does not exceed."""
+        if self is Noise.GAUSSIAN:
+            return scale**2
+        if self is Noise.LAPLACE:
+            return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
+        if scale > COARSE:
+            return scale**2 * self.variance(measurements)
+        r = np.arange(math.ceil((measurements + 60) * (scale + 1)) * 2, dtype=np.float64)
+        logs = measurements * np.log(2 * r + 1) - r / scale
+        weights = np.exp(logs - logs.max())
+        return float(weights @ (r * (r + 1)) / 3 / weights.sum())
 
     def has_error(self, p: float) -> bool:
         """Whether its error at p is computed."""

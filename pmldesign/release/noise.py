@@ -45,7 +45,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.factorization import Factorization
-from pmldesign.mechanisms import Mechanism, own_lattice, variance
+from pmldesign.mechanisms import Mechanism, own_lattice
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.calibration import calibrate, gaussian_scale
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
@@ -93,7 +93,7 @@ class NoiseLaw:
     @property
     def deviation(self) -> float:
         """Standard deviation on a measurement, the largest."""
-        root = math.sqrt(variance(self.kind, self.scale, self.units.size))
+        root = math.sqrt(self.kind.whole_variance(self.scale, self.units.size))
         return root * float(self.units.max())
 
     def times(self, factor: float) -> NoiseLaw:

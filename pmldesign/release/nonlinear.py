@@ -35,10 +35,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release.estimates import Estimate
 from pmldesign.release.intervals import half_widths, missed
 from pmldesign.release.noise import AnswerNoise
-from pmldesign.release.people.queries import NamedQueries, named_queries
+from pmldesign.release.people.queries import NamedQueries
 from pmldesign.release.people.schema import Schema
 from pmldesign.release.result import NUMBERS, ReleasedTable
 from pmldesign.workloads import DenseWorkload, Workload
@@ -300,37 +299,3 @@ def _first(values: Array) -> int:
     """The first place with a value of at least 0, or the one after the last."""
     reached = np.flatnonzero(values >= -1e-9 * max(1.0, math.sqrt(float(values @ values))))
     return int(reached[0]) if reached.size else len(values)
-
-
-def ratio_parts(
-    noise: AnswerNoise, schema: Schema | None, level: float, *, simultaneous: bool
-) -> tuple[Ratios | slice, ...]:
-    """For each product its ratios, or the rows of its answers; () where there are no ratios."""
-    named = named_queries(noise.factorization.workload.whole, schema)
-    if isinstance(named, NamedQueries) and any(f.ratio for part in named.parts for f in part):
-        return tuple(ratios_of(noise, named, level, simultaneous=simultaneous))
-    return ()
-
-
-def published(
-    table: ReleasedTable,
-    parts: Sequence[Ratios | slice],
-    estimate: Estimate,
-    queries: Workload,
-    schema: Schema | None,
-) -> ReleasedTable:
-    """The table with ratios in place of their ends, without what is too noisy.
-
-    Args:
-        table: of all answers, linear ones, with the labels of the new one.
-        parts: of the queries (`ratio_parts`).
-        estimate: of which the answers are made.
-        queries: A.
-        schema: with the rule of what is too noisy.
-    """
-    if parts:
-        assert estimate.cells is not None
-        table = with_ratios(table, parts, queries.matvec(estimate.cells))
-    if schema is not None and schema.suppress is not None:
-        table = table.without_noisy(schema.suppress)
-    return table

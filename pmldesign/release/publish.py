@@ -31,11 +31,11 @@ from pmldesign.release.intervals import half_widths
 from pmldesign.release.manifest import manifest_of, not_private
 from pmldesign.release.measured.measurements import Measurements
 from pmldesign.release.noise import ExactNoise, exact_noise, require_agreement
-from pmldesign.release.nonlinear import Band, Ratios, bands, published, ratio_parts
+from pmldesign.release.nonlinear import Band, Ratios, bands, ratios_of
 from pmldesign.release.people.histogram import count_people, count_tables, read_histogram
 from pmldesign.release.people.numbers import Number
 from pmldesign.release.people.people import CountedPeople
-from pmldesign.release.people.queries import labels_of
+from pmldesign.release.people.queries import labels_of, ratios_asked
 from pmldesign.release.people.schema import Schema, as_schema
 from pmldesign.release.post_processing import require_whole_cells
 from pmldesign.release.public_counts import PublicCounts, counted
@@ -114,8 +114,8 @@ class Prepared:
         )
         labels = labels_of(queries, self.schema)
         steps = self.nonnegative, self.integers
-        table = measured.table(estimate, queries, labels, (spreads, self.widths), steps)
-        table = published(table, self.parts, estimate, queries, self.schema)
+        spread = spreads, self.widths
+        table = measured.table(estimate, queries, labels, spread, steps, self.parts)
         if (cells := estimate.cells) is None:
             return Release(table, content, measurements=measured)
         listed = () if public is None else tuple(public.rows(self.schema))
@@ -169,7 +169,8 @@ def prepare(
     widths = half_widths(answers, level, simultaneous=simultaneous)
     if quantiles and form is None:
         raise InvalidInputError("quantiles are of attributes: they need a schema")
-    parts = ratio_parts(answers, form, level, simultaneous=simultaneous)
+    named = ratios_asked(mechanism.workload.whole, form)
+    parts = ratios_of(answers, named, level, simultaneous=simultaneous) if named else []
     wanted = tuple(bands(answers, form, quantiles, level)) if form and quantiles else ()
     steps = {"nonnegative": nonnegative, "integers": integers}
     content = manifest_of(
@@ -184,7 +185,7 @@ def prepare(
         content |= {"queries": content["queries"] - ratios, "ratios": ratios}
     if form is not None and form.suppress is not None:
         content["suppress"] = {"relative_error": form.suppress}
-    return Prepared(noise, form, widths, content, nonnegative, integers, parts, wanted)
+    return Prepared(noise, form, widths, content, nonnegative, integers, tuple(parts), wanted)
 
 
 def for_people(noisy: Mechanism, schema: Schema) -> Mechanism:

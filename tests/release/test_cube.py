@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chi2
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.mechanisms import mechanism, variance
+from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, Noise, PureDP
 from pmldesign.release import (
     calibrated_on,
@@ -81,12 +81,14 @@ def test_variance_is_that_of_the_exact_law(d, scale):
             cubes = [(n, mpmath.mpf(n * (n + 1)) / 3 * (2 * n + 1) ** d) for n in (k, k - 1)]
             square += (cubes[0][1] - (cubes[1][1] if k else 0)) * weight
         exact = float(square / total)
-    assert variance(Noise.CUBE, scale, d) == pytest.approx(exact, rel=1e-10)
+    assert Noise.CUBE.whole_variance(scale, d) == pytest.approx(exact, rel=1e-10)
 
 
 def test_fine_lattices_have_the_variance_of_the_continuous_cube():
     for d in (1, 6):
-        coarse, fine = (variance(Noise.CUBE, scale, d) / scale**2 for scale in (4000.0, 5000.0))
+        coarse, fine = (
+            Noise.CUBE.whole_variance(scale, d) / scale**2 for scale in (4000.0, 5000.0)
+        )
         assert coarse == pytest.approx(fine, rel=1e-6)
         assert fine == (d + 1) * (d + 2) / 3
 

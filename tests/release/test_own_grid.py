@@ -16,7 +16,6 @@ from pmldesign.mechanisms import (
     mechanism,
     own_grid_gain,
     own_lattice,
-    variance,
 )
 from pmldesign.privacy import ApproxDP, Noise, PureDP
 from pmldesign.release import (
@@ -192,4 +191,4 @@ def test_the_variance_is_that_of_the_law_at_every_scale(scale):
     with mpmath.workdps(400):
         q = mpmath.exp(-1 / mpmath.mpf(scale))
         exact = float(2 * q / (1 - q) ** 2)
-    assert variance(Noise.LAPLACE, scale, 1) == pytest.approx(exact, rel=1e-12, abs=1e-300)
+    assert Noise.LAPLACE.whole_variance(scale, 1) == pytest.approx(exact, rel=1e-12, abs=1e-300)

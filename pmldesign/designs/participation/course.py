@@ -35,7 +35,6 @@ from functools import partial
 import numpy as np
 import scipy
 
-from pmldesign.designs.one_matrix import as_design
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.participation.bounds import (
     PATTERN_CELLS,
@@ -51,7 +50,7 @@ from pmldesign.designs.participation.bounds import (
 )
 from pmldesign.designs.participation.largest import solve_largest
 from pmldesign.designs.participation.sampled import solve_sampled
-from pmldesign.designs.results import Design
+from pmldesign.designs.results import Design, as_design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization, answer
 from pmldesign.privacy.neighbours import Neighbours

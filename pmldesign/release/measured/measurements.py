@@ -40,6 +40,7 @@ from pmldesign.privacy.outward import root_above
 from pmldesign.release.estimates import Estimate, estimated, rounded_answers
 from pmldesign.release.manifest import promise_of
 from pmldesign.release.noise import SMOOTHING, AnswerNoise, NoiseLaw, gaussian_parameter
+from pmldesign.release.nonlinear import Ratios, with_ratios
 from pmldesign.release.people.schema import Schema, as_schema
 from pmldesign.release.post_processing import cut_intervals, nonnegative_cells, whole_cells
 from pmldesign.release.public_counts import PublicCounts
@@ -165,7 +166,7 @@ class Measurements(Drawn):
         form = self.schema if schema is None else as_schema(schema)
         asked = pmldesign.workload(queries, schema=form)
         return answered(
-            *(self, asked, form),
+            *(replace(self, schema=form), asked),
             level=self.manifests[0]["intervals"]["level"] if level is None else level,
             simultaneous=simultaneous,
             steps=(nonnegative, integers),
@@ -180,8 +181,9 @@ class Measurements(Drawn):
         labels: dict[str, list[str]],
         spread: tuple[Array, Array],
         steps: tuple[bool, bool],
+        parts: Sequence[Ratios | slice] = (),
     ) -> ReleasedTable:
-        """The table of answers.
+        """The table of answers, without what is too noisy.
 
         Args:
             estimate: what the measurements say about the queries.
@@ -189,7 +191,24 @@ class Measurements(Drawn):
             labels: of the queries.
             spread: standard deviations of the answers and half-widths of their intervals.
             steps: whether cells may not be negative, and whether they are to be whole.
+            parts: of the queries, where some are ratios (`nonlinear.ratios_of`).
         """
+        table = self._linear(estimate, queries, labels, spread, steps)
+        if parts:
+            assert estimate.cells is not None
+            table = with_ratios(table, parts, queries.matvec(estimate.cells))
+        suppress = None if self.schema is None else self.schema.suppress
+        return table if suppress is None else table.without_noisy(suppress)
+
+    def _linear(
+        self,
+        estimate: Estimate,
+        queries: Workload,
+        labels: dict[str, list[str]],
+        spread: tuple[Array, Array],
+        steps: tuple[bool, bool],
+    ) -> ReleasedTable:
+        """The table of all answers, linear ones."""
         (deviations, widths), (nonnegative, integers) = spread, steps
         decimals = self.decimals
         if decimals is None:

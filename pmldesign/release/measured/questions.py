@@ -16,9 +16,9 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.release.estimates import estimated, require_histogram
 from pmldesign.release.intervals import half_widths
 from pmldesign.release.measured.measurements import Answers, Measurements
-from pmldesign.release.nonlinear import bands, published, ratio_parts
+from pmldesign.release.nonlinear import bands, ratios_of
 from pmldesign.release.people.factors import Factor, total_factor
-from pmldesign.release.people.queries import labels_of, parse_queries, product_of
+from pmldesign.release.people.queries import labels_of, parse_queries, product_of, ratios_asked
 from pmldesign.release.people.schema import Schema
 from pmldesign.release.post_processing import require_whole_cells
 from pmldesign.strategies.arguments import ANSWER_TOLERANCE
@@ -33,7 +33,6 @@ MOST_NAMES = 6
 def answered(
     measured: Measurements,
     queries: Workload,
-    schema: Schema | None,
     *,
     level: float,
     simultaneous: bool,
@@ -41,7 +40,8 @@ def answered(
     quantiles: Mapping[str, Sequence[float]],
     nearest: bool,
 ) -> Answers:
-    """The answers to queries; arguments and errors as `Measurements.ask`."""
+    """The answers to queries, of the schema of the measurements; else as `Measurements.ask`."""
+    schema = measured.schema
     _require_schema(measured, schema)
     queries, labels = _asked(measured, queries.unweighted or queries, schema, nearest=nearest)
     require_histogram(queries, whole=any(steps) or bool(quantiles))
@@ -57,9 +57,9 @@ def answered(
     estimate = estimated(
         measured.strategy, measured.values, queries, measured.public, measured.queries
     )
-    table = measured.table(estimate, queries, labels, (noise.deviations, widths), steps)
-    parts = ratio_parts(noise, schema, level, simultaneous=simultaneous)
-    table = published(table, parts, estimate, queries, schema)
+    named = ratios_asked(queries, schema)
+    parts = ratios_of(noise, named, level, simultaneous=simultaneous) if named else []
+    table = measured.table(estimate, queries, labels, (noise.deviations, widths), steps, parts)
     rows = () if estimate.cells is None else tuple(b.read(estimate.cells) for b in wanted)
     done = zip(("nonnegative", "integers"), steps, strict=True)
     return Answers(table, rows, tuple(name for name, asked in done if asked))

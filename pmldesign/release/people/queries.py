@@ -264,6 +264,14 @@ def named_queries(queries: Workload, schema: Schema | None) -> NamedQueries | Re
     return None
 
 
+def ratios_asked(queries: Workload, schema: Schema | None) -> NamedQueries | None:
+    """The same where some of them are ratios."""
+    named = named_queries(queries, schema)
+    if not isinstance(named, NamedQueries):
+        return None
+    return named if any(factor.ratio for part in named.parts for factor in part) else None
+
+
 def same_queries(first: Workload, second: Workload) -> bool:
     """Whether two workloads ask the same: the same tables, or the same of three histograms."""
     one, other = first.as_tables(), second.as_tables()
