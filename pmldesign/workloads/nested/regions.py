@@ -19,6 +19,8 @@ the cells.
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -40,7 +42,53 @@ DEEPEST = 64
 """Most queries that have a cell, on average: regions that nest deeper are left as they are."""
 
 
-class RegionsWorkload(Workload):
+class TreeWorkload(Workload):
+    """Counts at the nodes of a tree, whose leaves are cells or have a number of them.
+
+    Attributes:
+        tree: the regions.
+        sizes: number of values of each attribute, of which a leaf has all combinations.
+        scales: a of every node, shape (N,), or of every table and node, shape (K, N); 0 for what
+            is not asked about.
+    """
+
+    tree: Tree
+    sizes: tuple[int, ...] = ()
+    scales: Array
+
+    @property
+    def non_negative(self) -> bool:
+        """True: they count."""
+        return True
+
+    @cached_property
+    def orbits(self) -> Orbits:
+        """The places that no weight tells apart."""
+        return orbits_of(self.tree, np.atleast_2d(self.scales))
+
+    def row_norms(self, half: Array) -> Array:
+        """diag(A H H^T A^T), shape (m,), for H of shape (n, c)."""
+        return np.asarray((self.matvec(half) ** 2).sum(axis=1))
+
+    def weighted_squares(self, weights: Array) -> Array:
+        """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
+        return self.matvec(weights) * self.row_sizes()
+
+    def longest_difference(self) -> float:
+        """Largest squared distance of two columns, or a bound above it, rounded up."""
+        return self._farthest_below(None)
+
+    def difference_within(self, public: Public) -> float | None:
+        """The same for two of a group, where the groups are the cells of places."""
+        tops = tops_of(self.tree, public, math.prod(self.sizes))
+        return None if tops is None else self._farthest_below(tops)
+
+    @abstractmethod
+    def _farthest_below(self, tops: Flags | None) -> float:
+        """Largest squared distance of two columns below one of some places; None for the root."""
+
+
+class RegionsWorkload(TreeWorkload):
     """The count of every region that is asked about, times its weight.
 
     Args:
@@ -77,11 +125,6 @@ class RegionsWorkload(Workload):
             )
         self._shape = len(self.asked), tree.cells
         self.binary = bool((self.scales[self.asked] == 1).all())
-
-    @property
-    def non_negative(self) -> bool:
-        """True: they count."""
-        return True
 
     def as_regions(self) -> Self:
         """The workload itself."""
@@ -123,11 +166,6 @@ class RegionsWorkload(Workload):
         scales[self.asked] = weights * self.scales[self.asked]
         return type(self)(self.name, self.tree, scales, self.levels, self.level, self.keys)
 
-    @cached_property
-    def orbits(self) -> Orbits:
-        """The places that no weight tells apart."""
-        return orbits_of(self.tree, np.atleast_2d(self.scales))
-
     def open_scales(self, known: Flags | None) -> Array:
         """The weights of nodes, 0 where the count is public, from the places whose sums are."""
         if known is None:
@@ -148,14 +186,6 @@ class RegionsWorkload(Workload):
         nodes[self.asked] = (y.T * self.scales[self.asked]).T
         return self.tree.above(nodes)
 
-    def row_norms(self, half: Array) -> Array:
-        """diag(A H H^T A^T), shape (m,), for H of shape (n, c)."""
-        return np.asarray((self.matvec(half) ** 2).sum(axis=1))
-
-    def weighted_squares(self, weights: Array) -> Array:
-        """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
-        return self.matvec(weights) * self.scales[self.asked]
-
     def column_squares(self) -> Array:
         """The squared norms of the columns, shape (n,)."""
         return self.tree.above(self.scales**2)
@@ -163,15 +193,6 @@ class RegionsWorkload(Workload):
     def public_groups(self) -> tuple[Indices, bool]:
         """The groups of cells that the counts tell apart."""
         return groups_below(self.tree, self.asked)
-
-    def longest_difference(self) -> float:
-        """Largest squared distance of two columns, rounded up."""
-        return self._farthest_below(None)
-
-    def difference_within(self, public: Public) -> float | None:
-        """The same for two of a group, where the groups are the cells of places."""
-        tops = tops_of(self.tree, public)
-        return None if tops is None else self._farthest_below(tops)
 
     def _farthest_below(self, tops: Flags | None) -> float:
         largest = float(self.tree.farthest(self.scales**2, tops=tops))

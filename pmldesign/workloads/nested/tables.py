@@ -18,7 +18,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import accumulate, product
 from types import MappingProxyType
 from typing import Any
@@ -27,11 +26,9 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.nested.regions import RegionsWorkload, groups_below, tops_of
-from pmldesign.workloads.public import Public
+from pmldesign.workloads.nested.regions import RegionsWorkload, TreeWorkload, groups_below
 from pmldesign_solvers.operators.operator import EPS, Array, Flags, Indices
 from pmldesign_solvers.structure import kronecker
-from pmldesign_solvers.trees.orbits import Orbits, orbits_of
 from pmldesign_solvers.trees.tree import Tree
 
 Table = tuple[int, ...]
@@ -54,7 +51,7 @@ class RegionTable:
     scales: Array
 
 
-class RegionTablesWorkload(Workload):
+class RegionTablesWorkload(TreeWorkload):
     """Tables at regions.
 
     Args:
@@ -96,11 +93,6 @@ class RegionTablesWorkload(Workload):
         self._stops = list(accumulate(self.part_queries))
         self._shape = self._stops[-1], tree.cells * math.prod(self.sizes)
         self.binary = all(bool((part.scales == 1).all()) for part in parts)
-
-    @property
-    def non_negative(self) -> bool:
-        """True: they count."""
-        return True
 
     def as_regions(self) -> RegionsWorkload | None:
         """The workload, where it is counts of the regions alone, in the order of its queries."""
@@ -183,25 +175,12 @@ class RegionTablesWorkload(Workload):
             total += spread(self.sizes, part.table, self.tree.above(nodes))
         return total.reshape(-1, *y.shape[1:])
 
-    def row_norms(self, half: Array) -> Array:
-        """diag(A H H^T A^T), shape (m,), for H of shape (n, c)."""
-        return np.asarray((self.matvec(half) ** 2).sum(axis=1))
-
-    def weighted_squares(self, weights: Array) -> Array:
-        """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
-        return self.matvec(weights) * self.row_sizes()
-
     def column_squares(self) -> Array:
         """The squared norms of the columns, shape (n,)."""
         if self.queries:
             return self.rmatvec(self.row_sizes())
         squares = self.tree.above((self.scales**2).sum(axis=0))
         return np.repeat(squares, math.prod(self.sizes))
-
-    @cached_property
-    def orbits(self) -> Orbits:
-        """The places that no weight tells apart."""
-        return orbits_of(self.tree, np.atleast_2d(self.scales))
 
     def open_scales(self, known: Flags | None) -> Array:
         """`scales`, 0 for counts that are public, from the places whose sums are, shape (P,)."""
@@ -216,15 +195,6 @@ class RegionTablesWorkload(Workload):
             return None
         groups, told = groups_below(self.tree, np.flatnonzero(self.scales[0]))
         return np.repeat(groups, math.prod(self.sizes)), told
-
-    def longest_difference(self) -> float:
-        """Largest squared distance of two columns, or a bound above it, rounded up."""
-        return self._farthest_below(None)
-
-    def difference_within(self, public: Public) -> float | None:
-        """The same for two of a group, where the groups are the cells of places."""
-        tops = tops_of(self.tree, public, math.prod(self.sizes))
-        return None if tops is None else self._farthest_below(tops)
 
     def _farthest_below(self, tops: Flags | None) -> float:
         grams = {i: queries.gram(np.ones(queries.shape[0])) for i, queries in self.queries.items()}
