@@ -61,6 +61,7 @@ def _rows(rows: Any) -> tuple[list[list[Any]], bool]:
     sums = [total(row) for row in balls]
     fits = all(abs(float(value) - 1) <= STOCHASTIC for value in sums)
     fits = fits and all(float(value) >= 0 for row in rows for value in row)
+    fits = fits and len({len(row) for row in rows}) == 1
     return [[x / value for x in row] for row, value in zip(balls, sums, strict=True)], fits
 
 

@@ -154,7 +154,7 @@ def is_manifest(content: Any) -> bool:
         and not noise["sampler"].startswith("not private")
         and re.fullmatch("[1-9][0-9]*", lattice["sensitivity"]) is not None
         and isinstance(lattice["exact"], bool)
-        and (as_number(lattice["bias_of_an_entry"]) or 0.0) >= 0
+        and 0 <= (as_number(lattice["bias_of_an_entry"]) or 0.0) <= lattice["unit"]
         and isinstance(intervals["simultaneous"], bool)
         and set(content["post_processing"]) <= {"nonnegative", "integers"}
         and ("records" not in content or (replaced and content["records"] >= 0))

@@ -3,8 +3,9 @@ r"""A file of measurements: a strategy file, the manifest of its release, and no
 The rows of R are whole numbers Z times units u, and Z x + eta was measured. Of neighbours Z x
 differs by the columns of Z = diag(1/u) R, or by differences of two of them (of one group, where
 known answers tell groups apart): their largest norm is the sensitivity that the manifest states,
-for which its noise keeps the guarantee. Where R itself is not on the lattice, an entry of Z may be
-off by `bias_of_an_entry`.
+for which its noise keeps the guarantee. Where R itself is not on the lattice, entries of Z are off
+by `bias_of_an_entry`, half a unit where R is rounded, at most one where its products are: the
+sensitivity is then that of the rounded R, or one of R that was made larger.
 """
 
 from __future__ import annotations
@@ -121,9 +122,10 @@ def _check_sensitivity(manifest: Header, R: Any, arrays: Arrays, checks: Checks)
         return
     lattice, norm = manifest["lattice"], LAWS[manifest["noise"]["law"]][3]
     Z = (R.T / np.broadcast_to(arrays["units"], len(R))).T
-    distance = _distance(Z, arrays.get("groups"), norm, manifest)
     off = 2 * lattice["bias_of_an_entry"] / lattice["unit"]
     slack = off * {"l1": len(R), "l2": math.sqrt(len(R)), "linf": 1.0}[norm]
+    Z = np.rint(Z) if 0 < off <= 1 else Z
+    distance = _distance(Z, arrays.get("groups"), norm, manifest)
     persons = Persons.of(manifest["guarantee"]["participation"])
     if persons is not None:
         k, replaced = persons.count(Z.shape[1]), manifest["guarantee"]["neighbours"] == "replace"
@@ -131,7 +133,7 @@ def _check_sensitivity(manifest: Header, R: Any, arrays: Arrays, checks: Checks)
         distance = min(distance, persons.distance(Z, norm, replaced=replaced))
     stated = float(Fraction(lattice["sensitivity"]))
     stated = math.sqrt(stated) if norm == "l2" else stated
-    enough = stated >= distance * (1 - ROUNDED) - slack
+    enough = stated >= distance * (1 - ROUNDED)
     tight = stated <= (distance + slack + 1) * (1 + LARGER) or not lattice["exact"]
     checks.state("sensitivity of R", enough and tight, "the largest distance in units", distance)
     listed = manifest.get("distances", {})

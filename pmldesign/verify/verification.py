@@ -34,6 +34,9 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = once([(entry.filename, entry) for entry in archive.infolist()])
+            others = [name for name in entries if not name.endswith(".npy")]
+            if others:  # some readers pass over them, others take them for x.npy
+                raise ValueError(f"{others[0]!r} is no array")
             arrays = {
                 name.removesuffix(".npy"): _array(archive, entry) for name, entry in entries.items()
             }

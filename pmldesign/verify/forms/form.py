@@ -27,8 +27,8 @@ class Domain(NamedTuple):
     axes: tuple[int, ...] = (1,)
 
     def holds(self, array: Any) -> bool:
-        """Whether an array is of this kind; entries of float arrays are finite."""
-        if array.dtype.kind not in ("iu" if self.whole else "iuf") or array.ndim not in self.axes:
+        """Whether an array is of this kind, of 64 bits; entries of float arrays are finite."""
+        if array.dtype != (np.int64 if self.whole else np.float64) or array.ndim not in self.axes:
             return False
         return bool((array > self.least if self.open else array >= self.least).all())
 
