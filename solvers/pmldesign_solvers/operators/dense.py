@@ -178,7 +178,10 @@ def distinct_rows(matrix: Array) -> tuple[Indices, Indices]:
         twins = rows[labels >= 0]
         twins = twins[kept[labels[twins]] != twins]
         blocks = [twins[part] for part in column_blocks(matrix.shape[1], twins.size)]
-        if all(np.array_equal(matrix[part], matrix[kept[labels[part]]]) for part in blocks):
+        if all(
+            np.array_equal(matrix[part], matrix[kept[labels[part]]], equal_nan=True)
+            for part in blocks
+        ):
             return kept, labels
     raise AssertionError
 
