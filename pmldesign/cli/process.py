@@ -33,7 +33,7 @@ from pmldesign.errors import NotConvergedError, PmldesignError, printable
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 INTERRUPTED = "interrupted before it was done"
-UNFINISHED = "interrupted: what is shown holds, but the work was not finished"
+UNFINISHED = "interrupted: what is shown or written holds, but the work was not finished"
 PATIENCE = 1.0
 """Seconds of the processor that an import may take after a signal."""
 
@@ -53,8 +53,9 @@ class Ended(BaseException):
 class _Signals:
     """The handler of signals."""
 
-    interrupted = False
+    interrupted = shown = False
     importing = False
+    hook = staticmethod(sys.unraisablehook)
     since = math.inf
     """Processor time when the first signal came in an import."""
 
@@ -71,10 +72,7 @@ class _Signals:
                 os.write(2, f"error: {INTERRUPTED}\n".encode())
             os._exit(1 if number == signal.SIGINT else 128 + number)
         elif swallowed:
-            main = threading.main_thread().ident  # whose waiting for input it has to end
-            again = threading.Timer(0.02, signal.pthread_kill, [main, number])
-            again.daemon = True
-            again.start()
+            _again(number)
         elif number == signal.SIGINT:
             self.interrupted = True
             raise KeyboardInterrupt
@@ -82,8 +80,26 @@ class _Signals:
             signal.signal(number, signal.SIG_IGN)  # once is enough, and the way out takes its time
             raise Ended(number)
 
+    def lost(self, ignored: Any) -> None:
+        """What Python does with an exception that it cannot raise, as where a generator ends."""
+        error = ignored.exc_value
+        if isinstance(error, Ended):
+            signal.signal(error.number, self.handle)
+            _again(error.number)
+        elif isinstance(error, KeyboardInterrupt) and self.interrupted:
+            _again(signal.SIGINT)
+        else:
+            self.hook(ignored)
+
 
 _signals = _Signals()
+
+
+def _again(number: int) -> None:
+    """Send a signal once more, to the thread whose waiting for input it has to end."""
+    timer = threading.Timer(0.02, signal.pthread_kill, [threading.main_thread().ident, number])
+    timer.daemon = True
+    timer.start()
 
 
 def _swallows(frame: FrameType | None) -> bool:
@@ -114,7 +130,8 @@ def interrupted() -> bool:
 @contextmanager
 def signals() -> Iterator[None]:
     """Ctrl-C, TERM and HUP as exceptions, unless somebody handles or ignores them already."""
-    _signals.interrupted, _signals.since = False, math.inf
+    _signals.interrupted = _signals.shown = False
+    _signals.since = math.inf
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -124,6 +141,7 @@ def signals() -> Iterator[None]:
     taken = {number: before for number, before in taken.items() if before in usual}
     for number in taken:
         signal.signal(number, _signals.handle)
+    _signals.hook, sys.unraisablehook = sys.unraisablehook, _signals.lost
     try:
         yield
     except Ended as ended:
@@ -131,6 +149,7 @@ def signals() -> Iterator[None]:
     finally:
         for number, before in taken.items():
             signal.signal(number, before)
+        sys.unraisablehook = _signals.hook
 
 
 def prepare_streams() -> None:
@@ -163,6 +182,12 @@ def wrapped(text: str, width: int | None, *, hanging: int = 0) -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def show(text: str = "") -> None:
+    """A line of the result on standard output."""
+    _signals.shown = True
+    click.echo(text)
 
 
 def complain(text: str) -> None:
@@ -237,6 +262,9 @@ class _Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> object:
+        from pmldesign.files.atomic import written
+
+        written.clear()
         try:
             result = super().invoke(ctx)
             if interrupted():
@@ -255,8 +283,9 @@ class _Commands(click.Group):
         except (KeyboardInterrupt, Exception):
             if not interrupted():
                 raise
-            complain(f"error: {INTERRUPTED}")
-            ctx.exit(1)
+            result = _signals.shown or written
+            complain(f"error: {UNFINISHED if result else INTERRUPTED}")
+            ctx.exit(3 if result else 1)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:

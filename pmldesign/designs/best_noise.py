@@ -216,6 +216,7 @@ def improve(
                 time_limit=seconds,
                 least_gain=LEAST_GAIN if search_time is None else 0.0,
             )
+            interrupted = searched.status is Status.INTERRUPTED
         except InvalidInputError:
             # no strategy whose error under Laplace noise can be computed at this size, or in time
             if Noise.GAUSSIAN not in kinds:
@@ -234,7 +235,7 @@ def improve(
     if cube is not None and noise != "cube" and not _is_better(cube, found, p):
         cube = None
     mechanisms = (*found, cube.mechanism) if cube is not None else tuple(found)
-    designs = Optimized(factorization, polished, searched, guarantee, mechanisms, cube)
+    designs = Optimized(factorization, polished, searched, guarantee, mechanisms, cube, interrupted)
     return with_rivals(designs, options, allowed, names=rivals, streaming=streaming)
 
 

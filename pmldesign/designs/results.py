@@ -280,6 +280,7 @@ class Optimized(Drawn, Displayed):
         mechanisms: the strategy of least norm with noise, then what searches found, but for one
             for Gaussian noise that gained nothing.
         cube_design: the search for cube noise; None unless it was asked for, or is the best.
+        interrupted: whether Ctrl-C ended any part of the work, also one that found nothing better.
     """
 
     norm_design: Design
@@ -288,18 +289,13 @@ class Optimized(Drawn, Displayed):
     guarantee: Guarantee | None
     mechanisms: tuple[Mechanism, ...]
     cube_design: Searched | None = None
+    interrupted: bool = False
 
     @property
     def best(self) -> int:
         """Which of the mechanisms has the smallest error."""
         p = self.norm_design.p
         return min(range(len(self.mechanisms)), key=lambda index: self.mechanisms[index].error(p))
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether Ctrl-C ended the design or one of the searches."""
-        tried = self.norm_design, self.gaussian_design, self.laplace_design, self.cube_design
-        return any(found and found.status is Status.INTERRUPTED for found in tried)
 
     def _display(self) -> tuple[str, Facts]:
         p = self.norm_design.p

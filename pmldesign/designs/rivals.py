@@ -94,7 +94,7 @@ def with_rivals(
                 if error_seconds(strategy, rival.workload, rival.noise, p) <= left():
                     best = smallest_error([best, rival], p)
     except KeyboardInterrupt:
-        pass
+        designs = replace(designs, interrupted=True)
     if best.error(p) >= before.error(p) * (1 - CLOSE):
         return designs
     kept = [mechanisms[0], *(other for other in mechanisms[1:] if other.noise is not best.noise)]

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 import pmldesign.cli.documents.comparison
-import pmldesign.cli.documents.page
 import pmldesign.cli.optimize
-from pmldesign.cli import main, usual_rows
+from pmldesign.cli import main, process, usual_rows
 from pmldesign.designs import best_noise, rivals
 from pmldesign.files import read_strategy
 from pmldesign_solvers.norm import Status
@@ -307,7 +306,7 @@ def test_ctrl_c_after_the_design_keeps_it_and_exits_3(run, tmp_path, monkeypatch
     assert result.exit_code == 3
     assert [row["name"] for row in json.loads(result.stdout)["strategies"]] == ["design"]
     *notes, error = result.stderr.splitlines()
-    assert error == "error: interrupted: what is shown holds, but the work was not finished"
+    assert error == f"error: {process.UNFINISHED}"
     assert notes[-1] == "note: the table ends before 'tree': interrupted"
     assert ("note: the lower bound is left out: interrupted" in notes) == (later == "bound")
     assert (tmp_path / "s.npz").exists()
@@ -334,15 +333,28 @@ def test_ctrl_c_in_the_design_is_the_end_of_bounds_rows_and_rivals(run, monkeypa
     assert error.startswith("error: the gap is ")
 
 
-def test_ctrl_c_in_a_page_leaves_what_is_shown(run, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("signalled")
+@pytest.mark.parametrize("late", ["page.write_page", "designs.table_of"])
+def test_ctrl_c_in_a_page_or_the_last_table_leaves_what_is_shown(run, monkeypatch, late):
     def stop(*_arguments, **_options):
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(pmldesign.cli.documents.page, "write_page", stop)
+    monkeypatch.setattr(f"pmldesign.cli.documents.{late}", stop)
     result = run("optimize", "prefix:4", "--report", "page.html")
     assert "gamma_(2)" in result.stdout
-    assert result.exit_code == 3
-    assert result.stderr == "error: interrupted: what is shown holds, but was not drawn\n"
+    assert (result.exit_code, result.stderr) == (3, f"error: {process.UNFINISHED}\n")
+
+
+@pytest.mark.usefixtures("signalled")
+def test_ctrl_c_after_the_file_and_before_json_tells_that_there_is_a_result(run, monkeypatch):
+    def stop(*_arguments, **_options):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("pmldesign.cli.documents.designs.table_of", stop)
+    written = run("optimize", "prefix:4", "--json", "-o", "s.npz")
+    assert (written.exit_code, written.stderr) == (3, f"error: {process.UNFINISHED}\n")
+    nothing = run("optimize", "prefix:4", "--json")
+    assert (nothing.exit_code, nothing.stderr) == (1, f"error: {process.INTERRUPTED}\n")
 
 
 def test_long_running_sums_with_a_wide_gap_are_written(run, tmp_path):

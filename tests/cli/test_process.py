@@ -249,8 +249,20 @@ def imported():
     import late  # noqa: F401 - the file that the test writes
 
 
-@pytest.mark.parametrize("swallows", [Finalized, imported])
-def test_a_signal_waits_where_its_exception_would_be_swallowed(tmp_path, monkeypatch, swallows):
+def closed():
+    def values():
+        try:
+            yield
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    next(values())  # ends here, as nobody asks for more
+
+
+@pytest.mark.parametrize("swallows", [Finalized, imported, closed])
+def test_a_signal_waits_where_its_exception_would_be_swallowed(
+    tmp_path, monkeypatch, capfd, swallows
+):
     (tmp_path / "late.py").write_text(SWALLOWING)
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -261,6 +273,7 @@ def test_a_signal_waits_where_its_exception_would_be_swallowed(tmp_path, monkeyp
 
     with pytest.raises(SystemExit, match="143"):
         ended()
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 1), ("SIGTERM", 143)])
@@ -310,7 +323,7 @@ main(sys.argv[1:])
 @pytest.mark.parametrize(
     ("names", "code", "content"),
     [
-        ("SIGINT", 1, "1,0\n1,1\n"),
+        ("SIGINT", 3, "1,0\n1,1\n"),
         ("SIGTERM", 143, "1,0\n1,1\n"),
         ("SIGHUP", 129, "1,0\n1,1\n"),
         ("SIGINT+SIGINT", 1, "before"),
@@ -324,7 +337,8 @@ def test_a_signal_waits_until_a_file_is_written_and_a_second_one_does_not(
     folder.mkdir()
     (folder / "w.csv").write_text("before")
     options = ["workload", "prefix:2", "-o", "w.csv", names]
-    assert forked(WRITING, *options, folder=folder) == (code, INTERRUPTED if code == 1 else "")
+    says = {1: INTERRUPTED, 3: f"error: {pmldesign.cli.process.UNFINISHED}\n"}.get(code, "")
+    assert forked(WRITING, *options, folder=folder) == (code, says)
     assert [path.name for path in folder.iterdir()] == ["w.csv"]
     assert (folder / "w.csv").read_text() == content
 

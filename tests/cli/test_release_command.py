@@ -8,6 +8,7 @@ import signal
 import numpy as np
 import pytest
 
+from pmldesign.cli import process
 from pmldesign.designs import best_noise
 from pmldesign.release import Account
 from pmldesign.streams import Stream
@@ -243,6 +244,14 @@ def test_ctrl_c_in_the_design_costs_nothing_and_a_signal_after_payment_loses_not
     assert json.loads((people / "t.manifest.json").read_text())["sha256"]["table"] == (
         hashlib.sha256((people / "t.csv").read_bytes()).hexdigest()
     )
+
+
+def test_ctrl_c_after_payment_says_that_the_release_is_there(run, people, monkeypatch, signalled):
+    """Exit code 1, nothing to show, made a script pay for another one."""
+    monkeypatch.setattr(Account, "spend", signalled(signal.SIGINT, Account.spend))
+    result = run(*ASK, "--ledger", "ledger", "--budget", "epsilon=1", "-o", "t.csv")
+    assert (result.exit_code, (people / "t.csv").exists()) == (3, True)
+    assert result.stderr.splitlines()[-1] == f"error: {process.UNFINISHED}"
 
 
 def test_an_answer_of_a_stream_that_was_drawn_is_shown(run, tmp_path, monkeypatch, signalled):

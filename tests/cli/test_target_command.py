@@ -122,4 +122,4 @@ def test_ctrl_c_in_the_search_is_not_called_a_success(run, tmp_path, monkeypatch
     monkeypatch.setattr(target, "least_budget", signalled(signal.SIGINT, target.least_budget))
     result = run("target", "prefix:4", "--max-std", 5, "--search-time", 0.05, "-o", "s.npz")
     assert (result.exit_code, (tmp_path / "s.npz").exists()) == (3, True)
-    assert result.stderr.splitlines()[-1].startswith("error: interrupted: what is shown holds")
+    assert result.stderr.splitlines()[-1].startswith("error: interrupted: what is shown")

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 import pmldesign as pml
-from pmldesign.designs import all_designs, is_small
+from pmldesign.designs import all_designs, is_small, rivals
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_guarantee, read_noise, verify_file, write_strategy
 from pmldesign.privacy import Noise
@@ -139,3 +139,17 @@ def alter(source, target, change):
     header.pop(KEY)
     header[KEY] = digest_of(header, arrays)
     np.savez(target, header=np.array(json.dumps(header)), **arrays)
+
+
+@pytest.mark.parametrize(("module", "name"), [(cubes, "_descended"), (rivals, "baseline")])
+def test_ctrl_c_in_a_part_that_finds_nothing_better_ends_the_work(module, name, monkeypatch):
+    """A comparison went on with its next design, as this one was not called interrupted."""
+
+    def interrupt(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    assert not all_designs("prefix:4", guarantee=pml.PureDP(1.0)).interrupted
+    monkeypatch.setattr(module, name, interrupt)
+    found = all_designs("prefix:4", guarantee=pml.PureDP(1.0))
+    assert found.interrupted
+    assert found.cube_design is None

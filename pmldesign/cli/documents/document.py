@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pmldesign.cli.process import complain, terminal_width, wrapped
+from pmldesign.cli.process import complain, show, terminal_width, wrapped
 from pmldesign.errors import PmldesignError
 
 if TYPE_CHECKING:
@@ -218,10 +218,10 @@ def table(
             dropped.append(name)
             text = _rendered(headers, rows, shown, texts, width)
     _PROGRESS.clear()
-    click.echo(text)
+    show(text)
     if dropped:
         left_out = f"left out in {width} columns: {', '.join(dropped)} (--json has all)"
-        click.echo("\n" + wrapped(left_out, width))
+        show("\n" + wrapped(left_out, width))
 
 
 def _rendered(
@@ -278,14 +278,14 @@ def print_sections(sections: Iterable[Section], *, begun: bool = False) -> None:
     for section in sections:
         for part in _parts(section):
             if begun:
-                click.echo()
+                show()
             part()
             begun = True
 
 
 def _parts(section: Section) -> Iterator[Callable[[], None]]:
     for sentence in section.sentences:
-        yield partial(click.echo, sentence)
+        yield partial(show, sentence)
     if section.facts:
         yield partial(_facts, section)
     for shown in section.tables:
@@ -295,7 +295,7 @@ def _parts(section: Section) -> Iterator[Callable[[], None]]:
 def _facts(section: Section) -> None:
     indent = ""
     if section.title:
-        click.echo(f"{section.title.lower()}:")
+        show(f"{section.title.lower()}:")
         indent = "  "
     facts([(indent + name, text) for name, text in section.facts], column=section.column)
 
@@ -306,7 +306,7 @@ def facts(pairs: Sequence[tuple[str, str]], *, column: int = 0) -> None:
     column = max(column, *(len(name) + 2 for name, _ in pairs))
     for name, value in pairs:
         line = f"{name:<{column}}{value}"
-        click.echo(wrapped(line, terminal_width(sys.stdout), hanging=column))
+        show(wrapped(line, terminal_width(sys.stdout), hanging=column))
 
 
 def print_json(value: Any) -> None:
@@ -322,7 +322,7 @@ def print_json(value: Any) -> None:
             "a result is not a number in double precision; take numbers that are less extreme"
         ) from None
     _PROGRESS.clear()
-    click.echo(text)
+    show(text)
 
 
 def _finite(value: Any) -> Any:

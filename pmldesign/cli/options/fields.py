@@ -29,7 +29,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import click
 
 from pmldesign.cli.documents.document import Document, Section, Table, print_json, print_sections
-from pmldesign.errors import InvalidInputError, NotConvergedError
+from pmldesign.errors import InvalidInputError
 from pmldesign.files import atomic_write, check_writable
 
 T = TypeVar("T")
@@ -233,7 +233,6 @@ class Outputs:
 
         Raises:
             FileError: a file cannot be written.
-            NotConvergedError: Ctrl-C after the document was printed.
             PmldesignError: a result is not a number.
         """
         if document.table is not None:
@@ -242,10 +241,7 @@ class Outputs:
             print_json(document.data)
         else:
             print_sections(document.summary, begun=begun)
-        try:
-            self._draw(document)
-        except KeyboardInterrupt:
-            raise NotConvergedError("interrupted: what is shown holds, but was not drawn") from None
+        self._draw(document)
 
     def _draw(self, document: Document) -> None:
         """The picture and the page."""
