@@ -227,8 +227,7 @@ def improve(
     sure = polished or searched or Noise.LAPLACE not in kinds
     if noise == "auto" and Noise.GAUSSIAN in kinds and sure:
         noise = "gaussian"
-    first = None if polished is None else polished.before
-    first = first or _least_norm(factorization, guarantee, noise)
+    first = (polished and polished.before) or _least_norm(factorization, guarantee, noise)
     gained = polished if polished is not None and polished.improved else None
     tried = [first, *(search.mechanism for search in (gained, searched) if search is not None)]
     found = [on_own_grid(noisy, p, options.own_grid) for noisy in tried]
