@@ -28,7 +28,7 @@ from pmldesign.release.people.queries import parse_queries
 from pmldesign.release.people.schema import as_schema
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.participation.schema import AnyParticipation, as_participation
-from pmldesign.strategies.participation.strategy import participation_of, with_participation
+from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.beside import as_public
 from pmldesign.workloads.weighting import weighted as weigh
@@ -194,6 +194,6 @@ def error_bounds(
         p=factorization.p,
         guarantee=guarantee,
         errors=errors,
-        norm_alone=participation_of(factorization.strategy) is not None
+        norm_alone=factorization.strategy.participation is not None
         or bool(guarantee.public_answers),
     )

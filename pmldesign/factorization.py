@@ -26,7 +26,6 @@ from pmldesign.privacy.noise import (
 )
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import Participation, participation_refusal
-from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import DenseWorkload, Workload, as_workload
 from pmldesign.workloads.base import MAX_ENTRIES, check_entries
 from pmldesign.workloads.beside import as_public
@@ -170,7 +169,7 @@ def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Fa
             public.
     """
     public = public_for(workload, neighbours)
-    if public and isinstance(participation_of(strategy), Participation):
+    if public and isinstance(strategy.participation, Participation):
         raise participation_refusal()
     if public.name and neighbours is not Neighbours.REPLACE:
         raise beside_records(public.name)

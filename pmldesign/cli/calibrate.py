@@ -16,7 +16,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, of_scale, shortest
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import AnyParticipation
-from pmldesign.strategies.participation.strategy import participation_of, with_participation
+from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS
 from pmldesign.workloads.display import count_text
@@ -76,7 +76,7 @@ def command(asked: Asked) -> None:
 
 def _measured(strategy: Strategy, participation: AnyParticipation | None) -> Strategy:
     """The strategy for the participation that is asked for, by default that of its file."""
-    written = participation_of(strategy)
+    written = strategy.participation
     if participation is None:
         return strategy
     if written is not None and written != participation:
@@ -101,7 +101,7 @@ def _document(said: Said, name: str, p: float) -> Document:
     noisy = said.noisy
     calibration = noisy.calibration
     assert calibration is not None
-    schema = participation_of(noisy.strategy)
+    schema = noisy.strategy.participation
     kind = {
         Noise.GAUSSIAN: "standard deviation",
         Noise.LAPLACE: "b, density exp(-|z|/b)/(2b)",

@@ -29,7 +29,6 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign_solvers.norm.solution import Status
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def command(asked: Asked) -> None:
             own_grid=asked.question.on_grid(asked.own_grid),
             **options,
         )
-        participation = participation_of(best.norm_design.strategy)
+        participation = best.norm_design.strategy.participation
         # first what was asked for, then what it is compared with, which may take longer
         if asked.output is not None:
             _write(best, asked.output)

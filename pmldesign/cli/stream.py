@@ -23,7 +23,7 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.persons import PersonRows
-from pmldesign.strategies.participation.strategy import participation_of, with_participation
+from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.streams.endless_steps import Endless, certified_ratios, endless_stream
 from pmldesign.streams.journal import Corrections, Journal
 from pmldesign.streams.lines import Given, Lines
@@ -265,7 +265,7 @@ def _endless(asked: Asked, names: int) -> Stream:
 def _designed(asked: Asked, names: int) -> Stream:
     """The stream of a strategy file."""
     measured = read_strategy(asked.file)
-    schema = asked.question.takes_part or participation_of(measured)
+    schema = asked.question.takes_part or measured.participation
     if isinstance(schema, PersonRows):
         raise InvalidInputError(
             f"a stream is about steps, not rows of a table; participation {schema} is for"
@@ -302,7 +302,7 @@ def _guarantee(file: Path, given: Guarantee | None) -> Guarantee:
 def _question(file: Path, strategy: Strategy, workload: str | None) -> Workload | None:
     """What the stream answers; None for what the strategy itself knows."""
     if workload is None:
-        if with_participation(strategy, None).own_sums is not None:
+        if strategy.once.own_sums is not None:
             return None
         workload = read_question(file)
         if workload is None:

@@ -50,7 +50,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.participation.schema import Participation, SampledParticipation
-from pmldesign.strategies.participation.strategy import participation_of, with_participation
+from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
@@ -181,7 +181,7 @@ def improve(
     if coarse := factorization.strategy.by_diameter:
         noise = best_of(admissible(guarantee, noise, p)).value
     kinds = allowed = admissible(guarantee, noise, p)
-    repeated = isinstance(participation_of(factorization.strategy), Participation)
+    repeated = isinstance(factorization.strategy.participation, Participation)
     streamed = _is_long(factorization) or repeated or options.buffers is not None
     if Noise.GAUSSIAN in kinds and streamed:
         kinds = (Noise.GAUSSIAN,)  # a search would take matrices, and hours
@@ -244,7 +244,7 @@ def _starts(factorization: Design, options: DesignOptions) -> list[Strategy]:
     if options.start is not None:
         own = answer(options.start, factorization.workload, factorization.neighbours)
         starts.append(own.strategy)
-    return [with_participation(strategy, None) for strategy in starts]
+    return [strategy.once for strategy in starts]
 
 
 def _is_better(search: Searched, others: Sequence[Mechanism], p: float) -> bool:
@@ -308,7 +308,7 @@ def _laplace_search(
     workload, p = factorization.workload, factorization.p
     from pmldesign.designs.laplace.search import laplace_design
 
-    schema = participation_of(factorization.strategy)
+    schema = factorization.strategy.participation
     promise = guarantee or PureDP(1.0, factorization.neighbours)
     if guarantee is None and workload.public:
         promise = promise.beside(workload.public)
@@ -325,7 +325,7 @@ def _with_noise(
 
     Where that takes a matrix that is too large, the cells themselves.
     """
-    schema, found = participation_of(design.strategy), searched.mechanism.strategy
+    schema, found = design.strategy.participation, searched.mechanism.strategy
 
     def noisy(strategy: Strategy) -> Mechanism:
         return mechanism(

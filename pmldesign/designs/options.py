@@ -20,7 +20,6 @@ from pmldesign.strategies.participation.schema import (
     as_participation,
     participation_refusal,
 )
-from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign_solvers.norm.solution import SolverOptions, Step
 from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.search.solution import SearchStep
@@ -136,7 +135,7 @@ def _start(value: Any) -> Strategy:
     """
     try:
         if not isinstance(value, str):
-            return with_participation(as_strategy(value), None)
+            return as_strategy(value).once
     except InvalidInputError as error:
         raise InvalidInputError(f"start: {error}") from None
     raise InvalidInputError(

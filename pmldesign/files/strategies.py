@@ -42,7 +42,7 @@ from pmldesign.mechanisms import Mechanism, answered_workload
 from pmldesign.privacy.guarantees import Guarantee, from_json
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import as_participation
-from pmldesign.strategies.participation.strategy import participation_of, with_participation
+from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.verify.report import KEY, digest_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
@@ -133,7 +133,7 @@ def strategy_content(design: Design | Mechanism) -> tuple[dict[str, Any], dict[s
         header["unweighted"] = workload.unweighted.name
     if public.name:
         header["known"] = public.name
-    schema = participation_of(design.strategy)
+    schema = design.strategy.participation
     if schema is not None:
         header["participation"] = str(schema)
     return header, arrays
@@ -143,13 +143,13 @@ def _same_question(design: Design | Mechanism, mechanism: Mechanism) -> bool:
     """Whether what is certified of a design is about the people and queries of a mechanism."""
     sources = design, mechanism
     people = [
-        (source.neighbours, participation_of(source.strategy), source.strategy.public.name)
+        (source.neighbours, source.strategy.participation, source.strategy.public.name)
         for source in sources
     ]
     one, other = (answered_workload(source).whole for source in sources)
     if people[0] != people[1] or one.name != other.name:
         return False
-    measured = [with_participation(source.strategy, None) for source in sources]
+    measured = [source.strategy.once for source in sources]
     if measured[0].beside(mechanism.strategy.public) is not measured[1]:
         return False
     return one is other or fingerprint_or_none(one) == fingerprint_or_none(other)
@@ -218,7 +218,7 @@ def _arrays(design: Design | Mechanism, workload: Workload) -> tuple[str | None,
     """R and L, or the name of the form of R and what it is made of."""
     from pmldesign.files.structures import form_for
 
-    strategy = with_participation(design.strategy, None)
+    strategy = design.strategy.once
     rows, cells = strategy.shape
     queries = workload.shape[0]
     large = rows * max(queries, cells) > WRITTEN_ENTRIES

@@ -273,7 +273,7 @@ FORMS = [
         "epochs",
         (
             SUMS,
-            whole("epochs", "cells", "participation.times", "participation.apart"),
+            whole("epochs", "cells", "designed_for.times", "designed_for.apart"),
             plain("epoch_weights", "weights"),
             NODES,
         ),

@@ -39,7 +39,7 @@ from pmldesign.strategies.participation.schema import (
     Participation,
     as_participation,
 )
-from pmldesign.strategies.participation.strategy import participation_of, with_participation
+from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload, as_workload
 
 NoiseChoice = Literal["auto", "gaussian", "laplace", "cube"]
@@ -137,7 +137,7 @@ def calibrated(
     Raises:
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
     """
-    if noise is Noise.CUBE and isinstance(participation_of(factorization.strategy), Participation):
+    if noise is Noise.CUBE and isinstance(factorization.strategy.participation, Participation):
         raise InvalidInputError(
             "cube noise is for one participation of each record; take Gaussian or Laplace noise"
         )
@@ -227,7 +227,7 @@ def on_own_grid(mechanism: Mechanism, p: float, asked: bool | None = None) -> Me
         p: at which its error is to be known.
         asked: True wherever it gains anything, False nowhere, None where it gains LEAST_GAIN.
     """
-    guarantee, schema = mechanism.guarantee, participation_of(mechanism.strategy)
+    guarantee, schema = mechanism.guarantee, mechanism.strategy.participation
     if (
         asked is False
         or mechanism.own_grid

@@ -33,7 +33,7 @@ import scipy
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.participation.strategy import person_rows
+from pmldesign.strategies.participation.schema import rows_of
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 
@@ -226,7 +226,7 @@ def own_lattice(strategy: Strategy) -> Lattice | None:
     from pmldesign.strategies.whole.integers import times
     from pmldesign.strategies.whole.lattice import Lattice
 
-    people = person_rows(strategy)
+    people = rows_of(strategy.participation)
     if math.prod(strategy.shape) > MOST_ENTRIES:
         return None
     matrix = strategy.matrix

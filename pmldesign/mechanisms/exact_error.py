@@ -31,7 +31,6 @@ from pmldesign.privacy.outward import at_least, shortest
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.privacy.sampled_steps import SampledCurve
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.participation.strategy import participation_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.operators.operator import Array
@@ -80,7 +79,7 @@ class Mechanism(Drawn, Displayed):
         """What is promised, and what a record is where people have several; "" for nothing."""
         if self.guarantee is None:
             return ""
-        participation = participation_of(self.strategy)
+        participation = self.strategy.participation
         more = "" if participation is None else participation.sentence
         return self.guarantee.describe(self.strategy.cells) + more
 

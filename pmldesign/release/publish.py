@@ -41,7 +41,8 @@ from pmldesign.release.post_processing import require_whole_cells
 from pmldesign.release.public_counts import PublicCounts, counted
 from pmldesign.release.result import Release, decimals_for
 from pmldesign.release.sampler import Sampler, draw
-from pmldesign.strategies.participation.strategy import person_rows, with_participation
+from pmldesign.strategies.participation.schema import rows_of
+from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.strategies.whole.tables import TableCounts
 from pmldesign.workloads import Workload
@@ -194,7 +195,7 @@ def for_people(noisy: Mechanism, schema: Schema) -> Mechanism:
     Raises:
         InvalidInputError: the guarantee speaks of single rows.
     """
-    rows = person_rows(noisy.strategy)
+    rows = rows_of(noisy.strategy.participation)
     if rows == schema.participation:
         return noisy
     measured = with_participation(noisy.strategy, schema.participation)

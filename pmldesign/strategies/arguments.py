@@ -106,6 +106,23 @@ def is_projection(matrix: Array, inverse: Array, public: Public) -> bool:
     return bool(np.linalg.norm(left) <= ANSWER_TOLERANCE)
 
 
+def lower_bands(name: str, matrix: Array) -> Array:
+    """R_(t, t - h) for h = 0 ... w, shape (n, w + 1), with any number left of the first column.
+
+    Raises:
+        InvalidInputError: R is not lower triangular with a positive diagonal.
+    """
+    rows, cells = matrix.shape
+    below, above = scipy.linalg.bandwidth(matrix) if rows == cells else (0, 1)
+    if above or not (matrix.diagonal() > 0).all():
+        raise InvalidInputError(
+            f"strategy {name!r} is not lower triangular with a positive diagonal, so that it cannot"
+            " go on line; use strategy.streaming()"
+        )
+    steps = np.arange(cells)[:, None]
+    return np.asarray(matrix[steps, steps - np.arange(below + 1)])
+
+
 def no_form(public: Public, name: str) -> InvalidInputError:
     """Why a strategy is not for what is public."""
     return InvalidInputError(

@@ -31,6 +31,7 @@ from pmldesign.strategies.arguments import (
     ANSWER_TOLERANCE,
     inverted,
     is_projection,
+    lower_bands,
     read_only,
     require_in_row_space,
     require_same_cells,
@@ -45,6 +46,7 @@ from pmldesign_solvers.operators.operator import Array, Flags, power_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pmldesign.strategies.participation.schema import AnyParticipation
     from pmldesign.strategies.row_kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
     from pmldesign_solvers.streams.chain import RunningSums
@@ -66,9 +68,6 @@ class Strategy(Measurable, Drawn, Displayed):
             None computes it when asked for.
         public: what is public, where R is without it.
 
-    Attributes:
-        shape: number of measurements r and of cells n, as large as they may be.
-
     Raises:
         InvalidInputError: the matrix is not 2-D, is empty, is not real, has an entry that is not
             finite, is zero, or is scaled out of the range of float64 squares.
@@ -82,6 +81,8 @@ class Strategy(Measurable, Drawn, Displayed):
     """Whether R x is a function of tables of counts."""
     only_compared: ClassVar[bool] = False
     """Whether it has errors, but is too large to be measured or written."""
+    participation: AnyParticipation | None = None
+    """How often a person takes part; None for once."""
     _inverse: Array | None = None
     _uncentred: Strategy | None = None
     _centred: tuple[Public, Strategy] | None = None
@@ -130,6 +131,11 @@ class Strategy(Measurable, Drawn, Displayed):
         other = Strategy(self.name, self.matrix)
         other.by_diameter = False
         return other
+
+    @property
+    def once(self) -> Strategy:
+        """R for people who take part once."""
+        return self
 
     def beside(self, public: Public) -> Strategy:
         """R P, the strategy without what is public.
@@ -364,15 +370,7 @@ class Strategy(Measurable, Drawn, Displayed):
         Raises:
             InvalidInputError: R is not lower triangular with a positive diagonal.
         """
-        rows, cells = self.shape
-        below, above = scipy.linalg.bandwidth(self.matrix) if rows == cells else (0, 1)
-        if above or not (self.matrix.diagonal() > 0).all():
-            raise InvalidInputError(
-                f"strategy {self.name!r} is not lower triangular with a positive diagonal, so"
-                " that it cannot go on line; use strategy.streaming()"
-            )
-        steps = np.arange(cells)[:, None]
-        return np.asarray(self.matrix[steps, steps - np.arange(below + 1)])
+        return lower_bands(self.name, self.matrix)
 
     @property
     def own_sums(self) -> tuple[RunningSums, Array] | None:

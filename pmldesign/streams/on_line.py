@@ -32,7 +32,6 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import raised, root_above
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.schema import AnyParticipation, participation_refusal
-from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign.streams.recurrences import (
     Recurrence,
     States,
@@ -128,7 +127,7 @@ class Designed(OnLine):
     def __init__(self, strategy: Strategy, workload: Workload | None = None) -> None:
         self.strategy, self.workload, self.name = strategy, workload, strategy.name
         self.recurrence: States | Window = recurrence_of(strategy)
-        self.sensitivity, self.participation = strategy.sensitivity, participation_of(strategy)
+        self.sensitivity, self.participation = strategy.sensitivity, strategy.participation
 
     @cached_property
     def distance(self) -> float:
@@ -142,7 +141,7 @@ class Designed(OnLine):
 
     def _measured(self) -> float:
         """The same for C as its recurrence gives it."""
-        whole = with_participation(self.strategy, None)
+        whole = self.strategy.once
         factor = whole.recurrence
         if factor is None:
             return self.sensitivity
@@ -248,7 +247,7 @@ def on_line_of(
     """
     if neighbours is Neighbours.ADD_REMOVE:
         return Designed(lower_triangular(strategy), workload)
-    if participation_of(strategy) is not None:
+    if strategy.participation is not None:
         raise participation_refusal()
     if workload is None:
         sums, _ = strategy.own_sums or (None, None)
@@ -283,7 +282,7 @@ def one_series(strategy: Strategy, cells: int) -> Strategy:
     count, rest = divmod(strategy.cells, cells)
     if count == 1 and not rest:
         return strategy
-    if participation_of(strategy) is not None:
+    if strategy.participation is not None:
         raise InvalidInputError(
             "participation in steps is for the strategy of one series: design that, and name the"
             " series when it is streamed"

@@ -17,7 +17,6 @@ import scipy
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.streams.rows import (
     COEFFICIENT_BITS,
     KEPT_BITS,
@@ -133,7 +132,7 @@ class Window:
 
 def recurrence_of(strategy: Strategy) -> States | Window:
     """How a stream goes through a strategy; raises as `States` and `Window`."""
-    whole = with_participation(strategy, None)
+    whole = strategy.once
     factor = whole.recurrence
     return Window(whole) if factor is None else States(whole.name, factor)
 
@@ -144,7 +143,7 @@ def lower_triangular(strategy: Strategy) -> Strategy:
     Raises:
         InvalidInputError: its rank is below n.
     """
-    if not with_participation(strategy, None).triangular:
+    if not strategy.once.triangular:
         rows, cells = strategy.shape
         if rows != cells or scipy.linalg.bandwidth(strategy.matrix)[1]:
             strategy = strategy.streaming()

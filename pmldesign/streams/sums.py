@@ -17,7 +17,6 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.intervals.dual import open_sums
 from pmldesign_solvers.operators.operator import Array, Indices
@@ -62,7 +61,7 @@ def question_of(strategy: Strategy, workload: Workload | None) -> Question:
     Raises:
         InvalidInputError: other queries, or more or fewer steps than the strategy has.
     """
-    whole, starts = with_participation(strategy, None), None
+    whole, starts = strategy.once, None
     sums, variances = whole.own_sums or (None, None)
     if workload is not None:
         sums, starts = workload.whole.running_sums, window_starts(workload.whole)

@@ -27,7 +27,6 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from pmldesign.arguments import positive, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.streams.noise import Owned
 from pmldesign.streams.recurrences import States
 from pmldesign.streams.sums import Sums, fingerprint, question_of, require_resumable, require_same
@@ -78,7 +77,7 @@ class CorrelatedNoise(Owned):
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.float32, np.float64):
             raise InvalidInputError(f"dtype must be float32 or float64, got {self.dtype}")
-        self._strategy = with_participation(strategy, None)
+        self._strategy = strategy.once
         self.cells = self._strategy.cells
         self._rows = _rows_of(self._strategy, self.width, self.dtype)
         self.memory = len(self._rows.kept)

@@ -208,7 +208,7 @@ def test_measurements_contradict_wrong_sensitivities(
     right = pml.mechanism(strategy, workload, participation=participation).sensitivity
     schema = as_participation(participation)
     single = getattr(strategy, "strategy", None) or pml.mechanism(strategy, workload).strategy
-    once = with_participation(single, None).sensitivity
+    once = single.once.sensitivity
     wrong = part * right if part < 1 else part * once * schema.times
     monkeypatch.setattr(kind, lambda *_: wrong)
     fresh = with_participation(single, schema)

@@ -19,7 +19,6 @@ from pmldesign.designs.results import Design, Optimized
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.outward import shortest
-from pmldesign.strategies.participation.strategy import participation_of, with_participation
 from pmldesign_solvers.norm.solution import Status
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class Designed:
         """The documented keys; the best strategy is the first row."""
         design, polished = self.design, self.designs.gaussian_design
         searched = self.designs.laplace_design
-        schema = participation_of(design.strategy)
+        schema = design.strategy.participation
         return {
             **parts.workload_data(design.workload),
             "p": design.p,
@@ -212,13 +211,13 @@ def _searches(designs: Optimized) -> list[Fact]:
 
 def _buffers(design: Design) -> int | None:
     """How many numbers a stream keeps; None for what is none."""
-    return with_participation(design.strategy, None).buffers
+    return design.strategy.once.buffers
 
 
 def _kind(design: Design, words: str) -> list[Fact]:
     """What a record is where a person takes part several times, and the buffers of a stream."""
     buffers = _buffers(design)
-    facts = parts.record_facts(participation_of(design.strategy), words)
+    facts = parts.record_facts(design.strategy.participation, words)
     if buffers is not None:
         facts.append(("stream", f"{_counted(buffers, 'buffer')}, a step in O(buffers)"))
     return facts

@@ -147,7 +147,7 @@ def _panel(
         return None
     epochs = replace(options, participation=Participation(years, 1, fixed=True))
     strategies = [
-        with_participation(solve(factor, 2.0, asked).strategy, None)
+        solve(factor, 2.0, asked).strategy.once
         for number, factor in enumerate(factors)
         for asked in [epochs if number == place else options]
     ]
@@ -338,7 +338,7 @@ def _akin(
     bounds += of_akin(workload, found)
     yield (
         "the one for running sums",
-        Strategy("design", with_participation(found.strategy, None).matrix),
+        Strategy("design", found.strategy.once.matrix),
     )
     watch.follow(found)
 

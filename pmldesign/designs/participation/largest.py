@@ -68,7 +68,7 @@ def solve_largest(
     try:
         for _ in range(ROUNDS[fixed]):
             found = solve(weighted(workload, np.sqrt(u)), watch.options)
-            whole = _for_sums(with_participation(found.strategy, None), workload)
+            whole = _for_sums(found.strategy.once, workload)
             strategy = with_participation(whole, options.schema).normalised()
             reached = value(workload, strategy)
             if reached < upper:

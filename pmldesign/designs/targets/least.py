@@ -43,7 +43,7 @@ from pmldesign.privacy.outward import at_least, at_most
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.baselines.registry import usual_baselines
-from pmldesign.strategies.participation.strategy import participation_of, with_participation
+from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.norm.solution import Status
@@ -315,11 +315,11 @@ def _strategies(
         normalised,
         promise,
         p=math.inf,
-        starts=[with_participation(design.strategy, None)],
+        starts=[design.strategy.once],
         time_limit=seconds(),
         least_gain=least_gain,
     )
-    yield with_participation(searched.mechanism.strategy, participation_of(design.strategy))
+    yield with_participation(searched.mechanism.strategy, design.strategy.participation)
 
 
 def _rivals(
@@ -338,7 +338,7 @@ def _rivals(
     """
     relation = guarantee.neighbours
     kinds = {one.noise for one in answers if one.noise is Noise.LAPLACE or guarantee.pml}
-    participation = participation_of(answers[0].strategy) if answers else None
+    participation = answers[0].strategy.participation if answers else None
     for name in usual_baselines(queries) if kinds else ():
         with suppress(PmldesignError):
             require_quick(name, queries, guarantee, relation)
@@ -353,5 +353,5 @@ def _rivals(
 
 def _on(strategy: Strategy, budget: LeastBudget) -> Factorization:
     """A strategy on the normalised queries, for the participation of the budget."""
-    strategy = with_participation(strategy, participation_of(budget.mechanism.strategy))
+    strategy = with_participation(strategy, budget.mechanism.strategy.participation)
     return answer(strategy, budget.normalised, budget.mechanism.neighbours)

@@ -75,7 +75,7 @@ def sensitivity(strategy: Strategy, participation: Participation, norm: Norm) ->
         return _l1(strategy, participation)
     if participation.reach(strategy.cells) == 1:
         return strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l2")
-    if isinstance(strategy, EpochStrategy) and participation == strategy.participation:
+    if isinstance(strategy, EpochStrategy) and participation == strategy.designed_for:
         return strategy.epoch_sensitivity
     if isinstance(strategy, ToeplitzStrategy):
         coefficients = strategy.coefficients

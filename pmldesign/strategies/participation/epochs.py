@@ -65,7 +65,7 @@ class EpochStrategy(Strategy):
         weights: Array,
         nodes: Nodes,
     ) -> None:
-        self.name, self.sums, self.participation = name, sums, participation
+        self.name, self.sums, self.designed_for = name, sums, participation
         self.epochs = Epochs(sums, participation.apart)
         self.weights, self.nodes = read_only(np.array(weights)), nodes
         self.shape = sums.cells, sums.cells
@@ -104,8 +104,8 @@ class EpochStrategy(Strategy):
                 f"strategy {self.name!r} is singular to working precision"
             ) from None
         factor = np.ascontiguousarray(upper[::-1, ::-1])
-        grams = class_grams(factor, self.participation.apart)
-        square = largest_window(grams, self.participation.times)
+        grams = class_grams(factor, self.designed_for.apart)
+        square = largest_window(grams, self.designed_for.times)
         square += 1.1 * (n + 8) * UNIT * n  # of columns at most 1 long, k b of them
         measured = raised(math.sqrt(square), 8)
         return read_only(factor * min(1.0, self.epoch_sensitivity / measured))
@@ -156,7 +156,7 @@ class EpochStrategy(Strategy):
     def scaled(self, factor: float) -> EpochStrategy:
         """The strategy times a positive number."""
         nodes = Nodes(self.nodes.poles, self.nodes.weights * factor**2)
-        return EpochStrategy(self.name, self.sums, self.participation, self.weights, nodes)
+        return EpochStrategy(self.name, self.sums, self.designed_for, self.weights, nodes)
 
     def normalised(self) -> EpochStrategy:
         """The same strategy scaled to sensitivity 1 under its own participation."""

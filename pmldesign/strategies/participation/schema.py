@@ -148,6 +148,20 @@ def as_participation(value: Any) -> AnyParticipation | None:
     return rows
 
 
+def rows_of(participation: AnyParticipation | None) -> PersonRows | None:
+    """The rows of a person in a table; None for a single one.
+
+    Raises:
+        InvalidInputError: participation in the steps of a stream.
+    """
+    if participation is None or isinstance(participation, PersonRows):
+        return participation
+    raise InvalidInputError(
+        "a release is for one participation of each record, or rows of a table; participation in"
+        " steps is for `pmldesign stream`"
+    )
+
+
 def participation_refusal() -> InvalidInputError:
     """The refusal of guarantees that speak of a single record."""
     return InvalidInputError(

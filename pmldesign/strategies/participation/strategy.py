@@ -21,6 +21,7 @@ from pmldesign.strategies.participation.schema import (
     AnyParticipation,
     SampledParticipation,
     participation_refusal,
+    rows_of,
 )
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
@@ -38,10 +39,17 @@ class ParticipationStrategy(Strategy):
         participation: of a person.
     """
 
+    participation: AnyParticipation
+
     def __init__(self, whole: Strategy, participation: AnyParticipation) -> None:
         self.name, self.shape, self.public = whole.name, whole.shape, whole.public
         self.whole, self.participation = whole, participation
         self._sensitivities: dict[tuple[Neighbours, Norm], float] = {}
+
+    @property
+    def once(self) -> Strategy:
+        """R."""
+        return self.whole
 
     @property
     def matrix(self) -> Array:
@@ -133,7 +141,7 @@ class ParticipationStrategy(Strategy):
             InvalidInputError: participation in the steps of a stream.
         """
         lattice = self.whole.on_lattice(workload, bits, beside)
-        return replace(lattice, rows=person_rows(self))
+        return replace(lattice, rows=rows_of(self.participation))
 
     @property
     def sampling(self) -> Sampling | None:
@@ -193,13 +201,12 @@ def require_steps(workload: Workload, participation: AnyParticipation) -> None:
 
 
 def with_participation(strategy: Strategy, participation: AnyParticipation | None) -> Strategy:
-    """The strategy for so many participations; that of one participation itself.
+    """The strategy for so many participations, in place of its own.
 
     Raises:
         InvalidInputError: a participation that no step allows.
     """
-    if isinstance(strategy, ParticipationStrategy):
-        strategy = strategy.whole
+    strategy = strategy.once
     if participation is None:
         return strategy
     if isinstance(participation, SampledParticipation) and participation.open:
@@ -208,23 +215,3 @@ def with_participation(strategy: Strategy, participation: AnyParticipation | Non
             f" guarantee; say it here, such as sampled,every=16,rate={16 * participation.rate:g}"
         )
     return ParticipationStrategy(strategy, participation)
-
-
-def participation_of(strategy: Strategy) -> AnyParticipation | None:
-    """How often a person takes part; None for once."""
-    return strategy.participation if isinstance(strategy, ParticipationStrategy) else None
-
-
-def person_rows(strategy: Strategy) -> PersonRows | None:
-    """The rows of a person in a table; None for a single one.
-
-    Raises:
-        InvalidInputError: participation in the steps of a stream.
-    """
-    rows = participation_of(strategy)
-    if rows is None or isinstance(rows, PersonRows):
-        return rows
-    raise InvalidInputError(
-        "a release is for one participation of each record, or rows of a table; participation in"
-        " steps is for `pmldesign stream`"
-    )
