@@ -205,7 +205,8 @@ def improve(
     if not (streaming or interrupted or streamed):
         cube = _cube_search(factorization, guarantee, noise, seed, seconds / 4, options)
         interrupted = cube is not None and cube.status is Status.INTERRUPTED
-    if Noise.LAPLACE in kinds and not (streaming or interrupted or coarse):
+    late = Noise.GAUSSIAN in kinds and _is_late(factorization, options)
+    if Noise.LAPLACE in kinds and not (streaming or interrupted or coarse or late):
         try:
             searched = _laplace_search(
                 factorization,
@@ -224,7 +225,7 @@ def improve(
             kinds = (Noise.GAUSSIAN,)
     if streaming:
         factorization = replace(factorization, strategy=factorization.strategy.streaming())
-    sure = polished or searched or Noise.LAPLACE not in kinds
+    sure = polished or searched or late or Noise.LAPLACE not in kinds
     if noise == "auto" and Noise.GAUSSIAN in kinds and sure:
         noise = "gaussian"
     first = (polished and polished.before) or _least_norm(factorization, guarantee, noise)
@@ -373,6 +374,13 @@ def with_time(
     if options.time_limit is None or Noise.GAUSSIAN in kinds:
         return options, options, coarse
     return options, replace(options, time_limit=options.time_limit / 2), coarse
+
+
+def _is_late(factorization: Design, options: DesignOptions) -> bool:
+    """Whether time is over, and one more noise on the matrix of a strategy takes seconds."""
+    workload = factorization.workload
+    large = workload.shape[1] > WRITTEN_CELLS and not workload.domain
+    return large and options.stopping.over(factorization.seconds)
 
 
 def _is_long(factorization: Design) -> bool:

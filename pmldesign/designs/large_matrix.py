@@ -63,6 +63,8 @@ def solve_large(workload: Workload, p: float, options: DesignOptions) -> Design:
     candidates = _candidates(asked, solution, few=few)
     best, value, variances = identity(workload.shape[1]), math.inf, np.zeros(0)
     for strategy in candidates:
+        if value < math.inf and options.stopping.over(time.perf_counter() - begin):
+            break
         found, squares = _value(strategy, workload, p)
         if found == 0:
             raise InvalidInputError(f"workload {workload.name!r}: {ONLY_THE_TOTAL}")

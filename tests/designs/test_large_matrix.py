@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 import pmldesign as pml
-from pmldesign.designs import DesignOptions, large_matrix
+from pmldesign.designs import DesignOptions, best_noise, large_matrix
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, verify_file, write_strategy
 from pmldesign.privacy import columns, laplace_leakage_bound, neighbours
@@ -171,3 +171,39 @@ def test_verification_takes_small_deltas_of_many_columns(tmp_path):
         write_strategy(tmp_path / "s.npz", design, mechanism=noisy)
         checked = verify_file(tmp_path / "s.npz", workload=as_workload(queries))
         assert checked.holds, checked
+
+
+@pytest.mark.parametrize(("seconds", "looked_at"), [(0.0, 3), (10.0, 1)])
+def test_strategies_after_the_first_come_while_there_is_time(seconds, looked_at, monkeypatch):
+    """A strategy takes so long, on a clock of its own; the first is valid, and is kept."""
+    now, values = [0.0], []
+    value = large_matrix._value
+
+    def timed(*asked):
+        now[0] += seconds
+        values.append(value(*asked)[0])
+        return value(*asked)
+
+    monkeypatch.setattr(large_matrix.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(large_matrix, "_value", timed)
+    options = DesignOptions(neighbours="replace", time_limit=5.0)
+    found = large_matrix.solve_large(as_workload(QUERIES["few"]), 2.0, options)
+    assert len(values) == looked_at
+    assert found.certificate.lower <= found.certificate.upper == min(values)
+
+
+@pytest.mark.parametrize(("late", "searched"), [(False, True), (True, False)])
+def test_laplace_noise_on_a_large_matrix_is_left_out_when_time_is_over(late, searched, monkeypatch):
+    queries = as_workload(sparse_integers(3, 4200))
+    design = large_matrix.solve_large(queries, 2.0, REPLACE)
+    calls, asked = [], DesignOptions(neighbours="replace", time_limit=1e-9 if late else 1e9)
+    search = best_noise._laplace_search
+    monkeypatch.setattr(
+        best_noise, "_laplace_search", lambda *a, **b: calls.append(1) or search(*a, **b)
+    )
+    both, pure = pml.ZCDP(0.5, neighbours="replace"), pml.PureDP(1.0, "replace")
+    found = best_noise.improve(design, asked, guarantee=both, search_time=0.01)
+    assert bool(calls) is searched
+    assert searched or [noisy.noise.value for noisy in found.mechanisms] == ["gaussian"]
+    best_noise.improve(design, asked, guarantee=pure, search_time=0.01)
+    assert len(calls) == 1 + searched
