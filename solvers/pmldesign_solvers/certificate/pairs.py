@@ -15,9 +15,10 @@ F comes from Gaussian elimination, a cell at a time: with d = sum_j w_1j its fir
 d^(1/2) e_1 - sum_j w_1j d^(-1/2) e_j, and what is left is the Laplacian of the weights
 w_ij + w_1i w_1j / d. Nothing is ever subtracted:
 
-* The weights that are left are off by at most (n + 4) eps, each relative to itself, and so is their
-  Laplacian in the order of Loewner. After n cells W lies between two multiples of F F^T, n (n + 4)
-  eps apart; roots of matrices, hence nuclear norms, keep that order.
+* What a cell adds to the weights that are left is off by at most (n + 4) eps, each relative to
+  itself, in whatever order they are added up, and so is their Laplacian in the order of Loewner.
+  After n cells W lies between two multiples of F F^T, n (n + 4) eps apart; roots of matrices, hence
+  nuclear norms, keep that order.
 * Entries of F, columns a_j of A and the products of both are off by relative amounts: A F by at
   most 4 (m + n) eps sum_j norm(a_j) norm(f_j), with the rows f_j of F, norm(f_j)^2 = W_jj. That
   does not shrink where nearly equal columns make A F small; each singular value is lowered by it.
@@ -88,6 +89,9 @@ from pmldesign_solvers.operators.operator import (
 
 DECOMPOSED = 10**9
 """Largest m n^2 of a matrix that is decomposed itself: half a second."""
+ELIMINATED = 64
+"""Cells after which what they leave to the others is added up, in a product of matrices: 1500 cells
+in 0.2 s instead of 3 s."""
 EVEN = 3e-7
 """Part of the weights that is the same for all pairs."""
 LOWERED = (3e-8, 1e-6, 3e-5, 1e-3)
@@ -137,15 +141,19 @@ def _by_products(operator: Operator, u: Array, root: Array) -> float:
 
 def laplacian_root(weights: Array) -> Array:
     """F, shape (n, n - 1), with F F^T the Laplacian of symmetric weights."""
-    left = weights.copy()
-    root = np.zeros((len(left), len(left) - 1))
-    for cell in range(len(left) - 1):
-        below = left[cell + 1 :, cell]
-        degree = float(below.sum())
-        if degree > 0.0:
-            root[cell, cell] = np.sqrt(degree)
-            root[cell + 1 :, cell] = below / -root[cell, cell]
-            left[cell + 1 :, cell + 1 :] += below[:, None] * (below / degree)
+    left, last = weights.copy(), len(weights) - 1
+    root = np.zeros((len(left), last))
+    for start in range(0, last, ELIMINATED):
+        stop = min(start + ELIMINATED, last)
+        for cell in range(start, stop):
+            before = root[:, start:cell]  # of which no two of a row differ in sign
+            below = left[cell + 1 :, cell] + before[cell + 1 :] @ before[cell]
+            degree = float(below.sum())
+            if degree > 0.0:
+                root[cell, cell] = np.sqrt(degree)
+                root[cell + 1 :, cell] = below / -root[cell, cell]
+        done = root[stop:, start:stop]
+        left[stop:, stop:] += done @ done.T
     return root
 
 

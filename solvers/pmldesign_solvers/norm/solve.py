@@ -168,8 +168,14 @@ def _certified_solution(
 
 
 def _normalised(u: Array, w: Array, p: float) -> tuple[Array, Array]:
-    """Dual weights of unit norms; a matrix of pairs counts every pair once."""
-    return np.asarray(u / dual_norm(u, p)), np.asarray(w / (w.sum() / w.ndim))
+    """Dual weights of unit norms; a matrix of pairs counts every pair once.
+
+    Of cells that are alike only one has weights, and memory holds no others.
+    """
+    weighted = w.any(axis=1)[:, None] if w.ndim == 2 else True
+    scaled = np.zeros(w.shape)
+    np.divide(w, w.sum() / w.ndim, out=scaled, where=weighted)
+    return np.asarray(u / dual_norm(u, p)), scaled
 
 
 def _cells(
