@@ -189,8 +189,14 @@ class SolverOptions:
         limit = self.time_limit
         return limit is not None and seconds > LATE[0] * limit + LATE[1]
 
-    def require(self, seconds: float, what: str, remedy: str) -> None:
+    def require(self, seconds: float, what: str, remedy: str, *, enough: float = math.inf) -> None:
         """Refuse what cannot be stopped and takes so long that it ends far too late.
+
+        Args:
+            seconds: that it takes.
+            what: it is, and a verb.
+            remedy: beside more time.
+            enough: seconds for another way, which is taken where there is more time.
 
         Raises:
             ValueError: it does.
@@ -198,7 +204,7 @@ class SolverOptions:
         if self.late(seconds):
             raise ValueError(
                 f"{what} about {math.ceil(seconds)} s, far beyond the time limit; allow"
-                f" {math.ceil(2 * seconds)} s or more, or {remedy}"
+                f" {math.ceil(2 * min(seconds, enough))} s or more, or {remedy}"
             )
 
     def affords(self, seconds: float) -> bool:

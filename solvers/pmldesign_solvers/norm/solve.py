@@ -172,8 +172,7 @@ def _normalised(u: Array, w: Array, p: float) -> tuple[Array, Array]:
 
     Of cells that are alike only one has weights, and memory holds no others.
     """
-    weighted = w.any(axis=1)[:, None] if w.ndim == 2 else True
-    scaled = np.zeros(w.shape)
+    scaled, weighted = np.zeros(w.shape), np.asarray(w.any(axis=-1, keepdims=True))
     np.divide(w, w.sum() / w.ndim, out=scaled, where=weighted)
     return np.asarray(u / dual_norm(u, p)), scaled
 

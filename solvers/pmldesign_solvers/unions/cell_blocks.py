@@ -125,7 +125,7 @@ PAIRED = 4e-10
 ASSEMBLED, ANSWERED = 1e-7, 1e-10
 """Seconds that an entry of the strategy takes when blocks are put together and get their noise, and
 more of them for each query, that L R = A is seen."""
-INVERTED = 3e9
+INVERTED = 1.5e9
 """Of n m^2 a second, m < n, that the inverse of a wide strategy and its certificate take."""
 
 
@@ -259,7 +259,8 @@ def _parts(matrix: Array, cells: int, options: SolverOptions) -> tuple[list[slic
         ):
             break
     what = f"a step on it takes about {step_seconds(m, n):.2g} s, and that of a shorter search"
-    options.require(after, what, "take a smaller workload")
+    whole = step_seconds(m, n) + cells * min(m, n) * (ASSEMBLED + ANSWERED * m)
+    options.require(after, what, "take a smaller workload", enough=whole)
     return parts, after
 
 

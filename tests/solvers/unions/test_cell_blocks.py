@@ -191,6 +191,13 @@ def test_equal_cells_leave_time_for_the_certificate_of_all(monkeypatch):
     assert limits == [5.0]
 
 
+def test_a_wide_matrix_is_refused_with_the_time_that_is_enough_for_it_as_one():
+    """A step on 500 x 20,000 takes 2.6 s, and its strategy 1.5 s; in blocks of cells it is 60 s."""
+    matrix, options = np.broadcast_to(1.0, (500, 20000)), SolverOptions(time_limit=2.0)
+    with pytest.raises(ValueError, match="about 60 s, far beyond the time limit; allow 9 s"):
+        cell_blocks._parts(matrix, 20000, options)
+
+
 def test_pairs_that_would_end_far_too_late_are_refused(monkeypatch):
     """8 s for all pairs are far beyond a limit of 2 s, and within one of 5 s."""
     monkeypatch.setattr(cell_blocks, "_first_step", lambda *_: 1e9)
