@@ -183,7 +183,7 @@ def improve(
     kinds = allowed = admissible(guarantee, noise, p)
     repeated = isinstance(factorization.strategy.participation, Participation)
     streamed = _is_long(factorization) or repeated or options.buffers is not None
-    if Noise.GAUSSIAN in kinds and streamed:
+    if Noise.GAUSSIAN in kinds and (streamed or _is_late(factorization, options)):
         kinds = (Noise.GAUSSIAN,)  # a search would take matrices, and hours
     interrupted = factorization.status is Status.INTERRUPTED
     polished = searched = None
@@ -205,8 +205,7 @@ def improve(
     if not (streaming or interrupted or streamed):
         cube = _cube_search(factorization, guarantee, noise, seed, seconds / 4, options)
         interrupted = cube is not None and cube.status is Status.INTERRUPTED
-    late = Noise.GAUSSIAN in kinds and _is_late(factorization, options)
-    if Noise.LAPLACE in kinds and not (streaming or interrupted or coarse or late):
+    if Noise.LAPLACE in kinds and not (streaming or interrupted or coarse):
         try:
             searched = _laplace_search(
                 factorization,
@@ -225,7 +224,7 @@ def improve(
             kinds = (Noise.GAUSSIAN,)
     if streaming:
         factorization = replace(factorization, strategy=factorization.strategy.streaming())
-    sure = polished or searched or late or Noise.LAPLACE not in kinds
+    sure = polished or searched or Noise.LAPLACE not in kinds
     if noise == "auto" and Noise.GAUSSIAN in kinds and sure:
         noise = "gaussian"
     first = (polished and polished.before) or _least_norm(factorization, guarantee, noise)
