@@ -66,6 +66,19 @@ def test_whole_numbers_whose_squares_do_not_fit(entry, kind, tmp_path):
     assert "arrays" in {check.name for check in pml.verify_file(path).failures}
 
 
+def test_a_reconstruction_whose_norm_is_no_number(tmp_path):
+    """Of entries of 1e160 norms are infinite, and no residual is large beside these."""
+    path = tmp_path / "s.npz"
+    noisy = pml.mechanism("identity", "prefix:4", guarantee=pml.PureDP(1.0), noise="laplace")
+    pml.write_strategy(path, noisy)
+    header, arrays = read_archive(path)
+    arrays["reconstruction"] = 1e160 * arrays["reconstruction"]
+    header |= {name: 1e160 * header[name] for name in ("error", "rmse", "max_std")}
+    header[KEY] = digest_of(header, arrays)
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    assert "L R = A" in {check.name for check in pml.verify_file(path).failures}
+
+
 @pytest.mark.parametrize("bias", [0.5, 1.0, 1e9])
 @pytest.mark.parametrize(("noise", "promise", "people"), NOISES)
 def test_rounding_excuses_no_smaller_sensitivity(noise, promise, people, bias, tmp_path):
@@ -132,3 +145,19 @@ def test_rows_of_several_lengths_hide_outputs(tmp_path):
         path.write_text(json.dumps(content))
         failures = [check.name for check in pml.verify_file(path).failures]
         assert ("probabilities" in failures) is hidden
+
+
+@pytest.mark.parametrize(
+    ("honest", "other"), [("12,min-sep=4", "1\uff12,min-sep=4"), ("12,any", "1\u0662,any")]
+)
+def test_digits_of_other_alphabets_are_none(honest, other, tmp_path):
+    """Readers refuse them."""
+    path = tmp_path / "s.npz"
+    promise = {"guarantee": pml.PureDP(1.0), "noise": "laplace", "participation": honest}
+    pml.write_strategy(path, pml.mechanism("identity", "prefix:12", **promise))
+    header, arrays = read_archive(path)
+    assert pml.verify_file(path).holds
+    header["participation"] = other
+    header[KEY] = digest_of(header, arrays)
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    assert pml.verify_file(path).failures

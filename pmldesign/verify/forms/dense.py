@@ -201,11 +201,13 @@ def _check_product(strategy: Dense, checks: Checks) -> Any:
     rows = strategy.arithmetic.residual_squares(A, L, R)
     values = np.linalg.svd(R, compute_uv=False)
     condition = float(values[0] / values[values > 1e-10 * values[0]][-1])
-    sizes = np.linalg.norm(L, axis=1) * values[0] + np.linalg.norm(A, axis=1)
+    with np.errstate(over="ignore"):
+        sizes = np.linalg.norm(L, axis=1) * values[0] + np.linalg.norm(A, axis=1)
     off = np.array([float(root(square).upper()) for square in rows])
     worst = float((off / np.where(sizes > 0, sizes, 1.0)).max())
     allowed = RESIDUAL * rounding.UNIT * condition
-    checks.state("L R = A", worst <= allowed, f"but for {worst:.1e} of its rows")
+    right = worst <= allowed and bool(np.isfinite(sizes).all())
+    checks.state("L R = A", right, f"but for {worst:.1e} of its rows")
     return power_norm(rows, strategy.p) * cost
 
 

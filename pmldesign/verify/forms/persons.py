@@ -30,7 +30,8 @@ from pmldesign.verify.report import AGREEMENT, Header
 
 TEXT = re.compile(
     r"([1-9]\d{0,6}),(any|one-per=(?:cell|([1-9]\d*(?:x[1-9]\d*x[1-9]\d*)+)))"
-    r"(?:,without=(\d+(?:-\d+)?(?:\+\d+(?:-\d+)?)*))?"
+    r"(?:,without=(\d+(?:-\d+)?(?:\+\d+(?:-\d+)?)*))?",
+    re.ASCII,
 )
 MOST_MISSING = 2**24
 """Cells of a table of which some cannot be."""

@@ -53,8 +53,8 @@ from typing import Any
 import numpy as np
 import scipy
 
-FORM = re.compile(r"([1-9]\d{0,8}),(every|min-sep)=([1-9]\d{0,8})")
-SAMPLED = re.compile(r"sampled,every=([1-9]\d{0,8}),rate=(\d+(?:\.\d*)?(?:e-\d+)?)")
+FORM = re.compile(r"([1-9]\d{0,8}),(every|min-sep)=([1-9]\d{0,8})", re.ASCII)
+SAMPLED = re.compile(r"sampled,every=([1-9]\d{0,8}),rate=(\d+(?:\.\d*)?(?:e-\d+)?)", re.ASCII)
 MOST_SIGNED = 2**16
 """Patterns with signs that are tried: a second."""
 UP = 1e-12
