@@ -37,7 +37,6 @@ from pmldesign.privacy.columns import Norm as Norm
 from pmldesign.privacy.columns import distance_blocks as distance_blocks
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import UNIT, factor_above, is_whole, raised, unscaled
-from pmldesign.workloads.base import WRITTEN_CELLS, check_entries
 from pmldesign.workloads.public import NOTHING, Public, beside_records
 from pmldesign_solvers.operators.operator import Array, Indices
 
@@ -169,6 +168,8 @@ class Measurable(ABC):
         return {}
 
     def _of_matrix(self, neighbours: Neighbours, norm: Norm) -> float:
+        from pmldesign.workloads.base import WRITTEN_CELLS
+
         pairs = norm == "l1" and neighbours == Neighbours.REPLACE and self.cells <= WRITTEN_CELLS
         pairs = pairs and not self.by_diameter
         if pairs and self.public.kind != "groups":  # all distances, which a guarantee may ask for
@@ -197,6 +198,8 @@ class Measurable(ABC):
     @cached_property
     def _many_columns(self) -> bool:
         """Whether the different columns are too many for the distances of all pairs."""
+        from pmldesign.workloads.base import WRITTEN_CELLS
+
         if self.cells <= WRITTEN_CELLS:
             return False
         labels = self.column_labels()
@@ -280,6 +283,8 @@ def scaled_distances(
     Raises:
         InvalidInputError: no finite matrix, or too many columns.
     """
+    from pmldesign.workloads.base import check_entries
+
     matrix = finite_matrix("strategy_matrix", strategy_matrix)
     cells = matrix.shape[1]
     check_entries(
