@@ -35,7 +35,7 @@ from pmldesign.workloads.base import GRAM_CELLS, Workload, check_entries
 from pmldesign.workloads.public import Public
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.running import AllRangesWorkload
-from pmldesign_solvers.operators.intervals import separable_product
+from pmldesign_solvers.operators.intervals import separable_trace
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
@@ -190,8 +190,7 @@ class IdentityAndRows(StructuredStrategy):
         if power == 1 and parts is not None:
             self.require_answers(workload)
             first, last = parts
-            image = separable_product(first, last, self._half)
-            saved = float(np.einsum("ij,ij->", self._half, image))
+            saved = separable_trace(first, last, self._half)
             return float((first * last) @ self.diagonal**-2) - saved
         if power != 1 or m <= n or n > GRAM_CELLS or workload.public:
             return None

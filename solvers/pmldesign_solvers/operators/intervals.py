@@ -32,11 +32,18 @@ def squared_distances(points: Array, first: Indices, second: Indices) -> Array:
     return values
 
 
-def separable_product(first: Array, last: Array, rows: Array) -> Array:
-    """G B for G_ij = u_min(i,j) v_max(i,j) and B of shape (n, k)."""
-    before = prefix_sums((rows.T * first).T)[1:]
-    after = prefix_sums((rows.T * last).T[::-1])[:-1][::-1]
-    return np.asarray((before.T * last + after.T * first).T)
+def separable_trace(first: Array, last: Array, points: Array) -> float:
+    """tr B^T G B for G_ij = u_min(i,j) v_max(i,j) and B of shape (n, k).
+
+    By sum_i v_i b_i (2 s_i - u_i b_i), s_i = sum_{j <= i} u_j b_j, for every column b.
+    """
+    n, k = points.shape
+    step, total = max(1, BLOCK_BYTES // (32 * n)), 0.0
+    for start in range(0, k, step):
+        columns = np.ascontiguousarray(points[:, start : start + step].T)
+        own = columns * first
+        total += float(((2 * np.cumsum(own, axis=1) - own) * columns).sum(axis=0) @ last)
+    return total
 
 
 def norms_between(sums: Array, starts: Indices, stops: Indices) -> Array:
