@@ -33,7 +33,7 @@ def squared_distances(points: Array, first: Indices, second: Indices) -> Array:
 
 
 def separable_trace(first: Array, last: Array, points: Array) -> float:
-    """tr B^T G B for G_ij = u_min(i,j) v_max(i,j) and B of shape (n, k).
+    """Tr B^T G B for G_ij = u_min(i,j) v_max(i,j) and B of shape (n, k).
 
     By sum_i v_i b_i (2 s_i - u_i b_i), s_i = sum_{j <= i} u_j b_j, for every column b.
     """
