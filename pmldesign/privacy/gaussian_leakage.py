@@ -22,7 +22,8 @@ Envelope: V = e^leakage(Y). A post-processing Z has V_Z <= E[V | Z], hence for c
 
     P(leakage of Z > eps) <= E (V - c)_+ / (e^eps - c),     E (V - c)_+ <= sum_r bound_r(log c),
 
-to be minimised over c in [1, e^eps); every such c gives a valid bound.
+to be minimised over c in [1, e^eps); every such c gives a valid bound. The mean is convex in c, so
+that the bound has one minimum.
 
 References:
     [SPP] Saeidian, Pinzon and Palamidessi, Information leakage envelopes, Sec. III and IV.
@@ -34,11 +35,10 @@ import math
 from collections.abc import Callable, Iterable
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix, non_negative, positive
-from pmldesign.privacy.analytic_gaussian import LONGEST, gaussian_profile
+from pmldesign.privacy.analytic_gaussian import LONGEST, SMALLEST_FLOAT, gaussian_profile
 from pmldesign.privacy.few_columns import (
     MOST_COLUMNS,
     places_on_a_line,
@@ -59,6 +59,9 @@ MANY_PAIRS, POINTS = 2**24, 2**20
 of the largest above the distance itself."""
 SAMPLE = 64
 """With more cells than this, so many of them choose c in the envelope bound."""
+GRIDS = (1.0, 5), (0.3, 2), (0.03, 2)
+"""Steps of log(e^eps - c), and how many on each side, in the search for c: within 1e-7 of the
+smallest bound."""
 
 
 def gaussian_slack_delta(
@@ -118,7 +121,8 @@ def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: 
     """
     every = np.arange(len(distances))
     ratios = ratios_above(distances, scale, LONGEST)
-    return float(_closest(_bounds(ratios, least, epsilon, every), ratios, least, epsilon).max())
+    parts = _bounds(ratios, least, np.full(len(every), epsilon), every)
+    return float(_closest(parts, ratios, least, epsilon).max())
 
 
 def envelope_from_distances(
@@ -139,26 +143,43 @@ def envelope_from_distances(
     if len(ratios) == least.shape[-1] <= MOST_COLUMNS and places_on_a_line(ratios) is not None:
         sample = every
 
-    def bound(share: float, cells: Indices) -> float:
-        """The bound at c about 1 + share (e^eps - 1), summed over some cells r."""
-        at = math.log1p(share * span)
-        parts = _bounds(ratios, least, at, cells)
+    def bounds(places: Array, cells: Indices) -> Array:
+        """The bounds at c about e^eps - e^place (e^eps - 1), summed over some cells r."""
+        shares: Array = -np.expm1(places)
+        at = np.log1p(shares * span)
+        parts = _bounds(ratios, least, np.repeat(at, len(cells)), np.tile(cells, len(at)))
+        parts = parts.reshape(len(at), -1)
         if cells is every:
-            parts = _closest(parts, ratios, least, at)
+            rows = zip(parts, at.tolist(), strict=True)
+            parts = np.array([_closest(row, ratios, least, one) for row, one in rows])
         # of c = e^log1p(..) as it was rounded, with the error of e^eps - c
-        left = (1 - share) - ULPS * UNIT * (1 + epsilon)
-        if left <= 0:
-            return 1.0
-        mass = repeats * float(parts.sum()) * factor_above(len(parts) + ULPS)
-        room = left * span
-        return mass / room if mass < VACUOUS * room else VACUOUS
+        room = (1 - shares - ULPS * UNIT * (1 + epsilon)) * span
+        with np.errstate(over="ignore"):
+            mass = repeats * parts.sum(axis=1) * factor_above(len(cells) + ULPS)
+            result = np.full(len(at), VACUOUS)
+            np.divide(mass, room, out=result, where=mass < VACUOUS * room)
+        return result
 
-    # E (V - c)_+ is convex in c, so the bound is quasi-convex: one minimum
-    inside = scipy.optimize.minimize_scalar(
-        bound, args=(sample,), bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-7}
-    )
-    share = 0.0 if bound(0.0, sample) <= inside.fun else float(inside.x)
-    return min(bound(share, every), 1.0)
+    place = _lowest(lambda places: np.log(np.maximum(bounds(places, sample), SMALLEST_FLOAT)))
+    return min(float(bounds(np.array([place]), every)[0]), 1.0)
+
+
+def _lowest(values_at: Callable[[Array], Array]) -> float:
+    """Near the lowest value at a place of at most 0, of values with one minimum.
+
+    On finer and finer grids, each about the minimum of a parabola through the values next to it.
+    """
+    middle = 0.0
+    for step, count in GRIDS:
+        middle = min(middle, -step * count)
+        places = middle + step * np.arange(-float(count), count + 1)
+        values = values_at(places)
+        best = int(values.argmin())
+        middle = float(places[best])
+        if 0 < best < 2 * count:
+            left, right = values[best - 1] - values[best], values[best + 1] - values[best]
+            middle += step * (left - right) / (2 * (left + right) or 1.0)
+    return middle
 
 
 def _closest(parts: Array, ratios: Array, least: Array, epsilon: float) -> Array:
@@ -177,32 +198,33 @@ def _closest(parts: Array, ratios: Array, least: Array, epsilon: float) -> Array
     )
 
 
-def _bounds(ratios: Array, least: Array, epsilon: float, cells: Indices) -> Array:
-    """bound_r(epsilon) for some cells r, zero for others, from t_jr = d_jr/sigma; epsilon >= 0.
+def _bounds(ratios: Array, least: Array, epsilon: Array, cells: Indices) -> Array:
+    """bound_r(epsilon) for some cells r, each at its epsilon >= 0, from t_jr = d_jr/sigma.
 
     Rounded upwards: eps'_r down, the weights and their sum up.
     """
-    result = np.zeros(len(ratios))
-    own = _own(least)
+    result = np.zeros(len(cells))
+    own = _own(least)[cells]
     log_own = np.log(own)
     # 1 - e^eps alpha_r, up: alpha_r and its logarithm are rounded, and so is the sum
     below = epsilon + log_own - ULPS * UNIT * (1 + epsilon - log_own)
     kept = -np.expm1(np.minimum(below, 0.0))
-    active = cells[(kept[cells] > 0) & (ratios[cells].max(axis=1) > 0)]
+    active = np.flatnonzero((kept > 0) & (ratios.max(axis=1) > 0)[cells])
     grow = factor_above(least.shape[-1] + ULPS)
-    shares = np.log1p(-own[active]), np.log(kept[active])
+    own, kept, epsilon, cells = own[active], kept[active], epsilon[active], cells[active]
+    shares = np.log1p(-own), np.log(kept)
     error = ULPS * UNIT * (1 + epsilon - shares[0] - shares[1])
     shifted = np.maximum(epsilon + shares[0] - shares[1] - error, epsilon)
     profile_of: Callable[[Array, Array], Array] = gaussian_profile
     if len(active) * ratios.shape[1] > MANY_PAIRS and (shifted == shifted[0]).all():
         profile_of = _tabulated(float(ratios.max()), float(shifted[0]))
-    step = max(1, BLOCK_BYTES // (32 * len(ratios)))
+    step = max(1, BLOCK_BYTES // (32 * ratios.shape[1]))
     for start in range(0, len(active), step):
-        block = active[start : start + step]
-        masses = least if least.ndim == 1 else least[block]
-        profile = profile_of(ratios[block], shifted[start : start + step, None])
+        block = slice(start, start + step)
+        masses = least if least.ndim == 1 else least[cells[block]]
+        profile = profile_of(ratios[cells[block]], shifted[block, None])
         total = worst_mean(profile, masses, profile.max(axis=1))
-        result[block] = kept[block] / (1 - own[block]) * total * grow
+        result[active[block]] = kept[block] / (1 - own[block]) * total * grow
     return result
 
 
