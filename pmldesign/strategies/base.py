@@ -252,6 +252,11 @@ class Strategy(Measurable, Drawn, Displayed):
         """(R^T R)^+ 1, shape (n,)."""
         return np.asarray(self.pseudo_inverse @ self.pseudo_inverse.sum(axis=0))
 
+    def along_total(self, workload: Workload) -> tuple[Array, float]:
+        """A v, shape (m,), and 1^T v for v = (R^T R)^+ 1."""
+        free = self.free_vector()
+        return workload.matvec(free), float(free.sum())
+
     @property
     def varying(self) -> Flags | slice:
         """Which measurements may tell more than the total, shape (r,)."""

@@ -152,7 +152,8 @@ class BesideStrategy(Strategy):
         variances = self.whole.variances(workload.inner)
         if not self._complete:
             return variances
-        explained = workload.inner.matvec(self._free) ** 2 / float(self._free.sum())
+        along, size = self.whole.along_total(workload.inner)
+        explained = along**2 / size
         return np.where(explained >= variances * (1 - KNOWN), 0.0, variances - explained)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:

@@ -198,6 +198,28 @@ class ProductStrategy(StructuredStrategy):
         sums = [factor.pseudo_inverse.sum(axis=0) for factor in self.factors]
         return self.estimate(kronecker.outer(sums) / self._roots)
 
+    def along_total(self, workload: Workload) -> tuple[Array, float]:
+        """A v, shape (m,), and 1^T v, from the factors: v has an entry for each of all cells."""
+        parts = self.products(workload)
+        if parts is None:
+            return super().along_total(workload)
+        if self.weights is None:
+            # the parts of a union share their factors: each is looked at once
+            told = cache(lambda factor, queries: factor.along_total(queries))
+            pairs = [[*zip(*map(told, self.factors, part), strict=True)] for part in parts]
+            along = [kronecker.outer(vectors) for vectors, _ in pairs]
+            return np.concatenate(along), math.prod(pairs[0][1])
+        sums = kronecker.outer([factor.pseudo_inverse.sum(axis=0) for factor in self.factors])
+        rows = [
+            [
+                factor.reconstruction(queries)
+                for factor, queries in zip(self.factors, part, strict=True)
+            ]
+            for part in parts
+        ]
+        along = [kronecker.multiply(matrices, sums / self.weights) for matrices in rows]
+        return np.concatenate(along), float(sums @ (sums / self.weights))
+
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """As for all structures; none beside a table, which is not for PML."""
         return None if self.public else super().distance_profile(norm)
@@ -299,9 +321,8 @@ def _norm_beside(factors: Sequence[Strategy], part: Sequence[Workload], power: f
     """Sum or maximum of v - c^2 / (h^T h), h = (R^+)^T 1, over the queries of a product."""
     points = []
     for factor, queries in zip(factors, part, strict=True):
-        h = factor.pseudo_inverse.sum(axis=0)
-        covariances = queries.matvec(factor.pseudo_inverse @ h)
-        points.append(np.stack([factor.variances(queries), covariances**2 / float(h @ h)], axis=1))
+        along, size = factor.along_total(queries)
+        points.append(np.stack([factor.variances(queries), along**2 / size], axis=1))
     if power == 1:
         all_of, explained = np.prod([values.sum(axis=0) for values in points], axis=0).tolist()
         return 0.0 if explained >= all_of * (1 - KNOWN) else float(all_of - explained)

@@ -9,7 +9,9 @@ from scipy import stats
 
 import pmldesign as pml
 from pmldesign.designs import Targets, least_share, named_targets
-from pmldesign.privacy import PrivacyCurve, laplace_renyi
+from pmldesign.designs.targets import budgets
+from pmldesign.factorization import answer
+from pmldesign.privacy import PrivacyCurve, calibrate, laplace_renyi
 from pmldesign.strategies import baseline
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import Status
@@ -126,6 +128,27 @@ def test_leakage():
     found = pml.least_budget("prefix:4", 8.0, gaussian, noise="gaussian")
     assert found.at_least <= found.enough
     assert found.mechanism.max_std <= 8
+
+
+@pytest.mark.parametrize("guarantee", [pml.EnvelopePML(1, 1e-3, 0.05), pml.PML(1, 0.05)])
+def test_a_budget_under_pml_is_calibrated_once(monkeypatch, guarantee):
+    """Every calibration takes as long as the search for the budget."""
+    asked = []
+
+    def counted(*arguments, **options):
+        asked.append(arguments)
+        return calibrate(*arguments, **options)
+
+    monkeypatch.setattr(budgets, "calibrate", counted)
+    for scale in (1.0, 3.0, 7.0):
+        strategy = baseline("tree", parse_workload("prefix:8")).scaled(scale)
+        queries = Targets(8.0).normalised(parse_workload("prefix:8"))
+        found = answer(strategy, queries, guarantee.neighbours)
+        asked.clear()
+        noise = pml.Noise.GAUSSIAN if guarantee.delta else pml.Noise.LAPLACE
+        enough = budgets.least_for(found, guarantee, noise)
+        assert len(asked) == 1
+        assert enough < math.log(20)
 
 
 @pytest.mark.sweep

@@ -141,3 +141,12 @@ def test_products_of_any_rank_have_the_inverse_of_their_matrix(seed):
     expected = np.linalg.pinv(beside.matrix, rcond=1e-10)
     assert np.abs(beside.pseudo_inverse - expected).max() <= 1e-9 * np.abs(expected).max()
     assert beside.rank == np.linalg.matrix_rank(beside.matrix, tol=1e-9)
+
+
+def test_variances_beside_the_total_take_no_vector_of_all_cells():
+    """Of 2^30 cells, each measured once; a sum of k of them has variance k - k^2 / 2^30."""
+    strategy = ProductStrategy("cells", [Strategy("cells", np.eye(64))] * 5)
+    totals = [DenseWorkload(np.ones((1, 64)), name="total")] * 4
+    asked = KroneckerWorkload([DenseWorkload(np.eye(64), name="cells"), *totals])
+    variances = BesideStrategy(strategy).variances(asked.beside(RECORDS))
+    np.testing.assert_allclose(variances, 2.0**24 - 2.0**18, rtol=1e-12)

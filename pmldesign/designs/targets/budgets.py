@@ -51,9 +51,9 @@ from pmldesign.privacy.guarantees import (
 )
 from pmldesign.privacy.loss import leakage_at
 from pmldesign.privacy.noise import Noise
+from pmldesign.privacy.outward import WIDTH, private_end
 from pmldesign.privacy.outward import at_least as rounded_up
 from pmldesign.privacy.outward import at_most as rounded_down
-from pmldesign.privacy.outward import private_end
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy
 
@@ -104,8 +104,8 @@ def least_for(
     sensitivity = factorization.sensitivity(noise)
     if sensitivity == 0:
         return LEAST_BUDGET
-    if isinstance(guarantee, OnPriors):
-        start = least_leakage(factorization.strategy, guarantee, noise, scale)
+    if isinstance(guarantee, OnPriors):  # what a calibrated scale is above the least one included
+        start = least_leakage(factorization.strategy, guarantee, noise, scale / (1 + 2 * WIDTH))
     else:
         start = budget_of(curve_of(noise, sensitivity, scale), guarantee)
     start = max(start, LEAST_BUDGET)
