@@ -61,7 +61,7 @@ from pmldesign.arguments import positive, probability
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.analytic_gaussian import gaussian_delta, gaussian_profile
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import float_above, quotient_above
+from pmldesign.privacy.outward import NARROW, float_above, private_end, quotient_above
 from pmldesign.workloads.display import Drawn
 from pmldesign_solvers.operators.operator import Array
 
@@ -69,8 +69,6 @@ UP = 1 + 1e-14
 """Of elementary functions in double precision; checked against 50 digits in tests."""
 SERIES = 0.05
 """Below, t + e^-t - 1 by ten terms of its series."""
-WIDTH = 1e-13
-"""Relative, of the bracket of an epsilon that has no closed form."""
 DELTAS = (1e-5, 1e-6, 1e-9)
 """At which reports show epsilon."""
 ORDERS = (2.0, 8.0, 32.0)
@@ -187,13 +185,7 @@ class PrivacyCurve(Drawn):
         if not self.gaussian:
             exact = self.ratio + 2 * math.log1p(-delta)
             return min(self.ratio, exact + 1e-14 * (1 + self.ratio))
-        low, high = 0.0, self.ratio
-        while self.delta(high) > delta:
-            low, high = high, 2 * high
-        while high - low > WIDTH * high:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
-        return high
+        return private_end(self.delta, delta, start=self.ratio, width=NARROW)
 
     def to_json(self) -> dict[str, Any]:
         """The numbers that reports show; None for what is infinite."""

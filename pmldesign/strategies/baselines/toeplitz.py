@@ -28,7 +28,7 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.participation.scaled_toeplitz import reciprocal
+from pmldesign_solvers.participation.scaled_toeplitz import convolved, discounted, reciprocal
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import zolotarev
 
@@ -76,7 +76,7 @@ class ToeplitzStrategy(StructuredStrategy):
     def measure(self, x: Array) -> Array:
         """R x, shape (n,) or (n, c), for a histogram x of shape (n,) or several, (n, c)."""
         coefficients = self.coefficients.reshape(-1, *[1] * (x.ndim - 1))
-        return np.asarray(scipy.signal.fftconvolve(x, coefficients, axes=0)[: self.cells])
+        return convolved(x, coefficients)[: self.cells]
 
     def _longest(self, norm: Norm) -> float:
         if norm == "l1":
@@ -177,8 +177,7 @@ def from_coefficients(name: str, coefficients: Array, rate: float) -> ToeplitzSt
         rate: what the sums keep of each step.
     """
     inverse = reciprocal(coefficients)
-    answers = scipy.signal.lfilter([1.0], [1.0, -rate], inverse)
-    return ToeplitzStrategy(name, coefficients, np.asarray(answers), rate)
+    return ToeplitzStrategy(name, coefficients, discounted(inverse, rate), rate)
 
 
 def _require_rate(workload: Workload) -> float:

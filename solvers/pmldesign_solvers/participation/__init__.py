@@ -15,6 +15,6 @@ __getattr__ = face(
     {
         "epochs": "Epochs full_gram neighbouring_entries resolvent_blocks",
         "patterns": "largest_pattern",
-        "scaled_toeplitz": "reciprocal scaled solve_banded",
+        "scaled_toeplitz": "convolved discounted reciprocal scaled solve_banded",
     },
 )

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.operator import EPS, Array
-from pmldesign_solvers.participation.scaled_toeplitz import convolved, reciprocal
+from pmldesign_solvers.participation.scaled_toeplitz import convolved, discounted, reciprocal
 from pmldesign_solvers.streams.chain import RunningSums
 
 CORRECTIONS, STEPS, LEAST_DECREASE = 20, 200, 1e-8
@@ -92,7 +92,7 @@ def toeplitz(cells: int, bands: int, rate: float) -> Array:
         impulse = np.zeros(cells)
         impulse[:bands] = np.concatenate([[1.0], x])
         inverse = reciprocal(impulse)
-        sums = scipy.signal.lfilter([1.0], [1.0, -rate], inverse)
+        sums = discounted(inverse, rate)
         both = convolved(sums, inverse)[:cells]
         error = float(left @ sums**2)
         spectra = np.fft.rfft(left * sums, size) * np.conj(np.fft.rfft(both, size))

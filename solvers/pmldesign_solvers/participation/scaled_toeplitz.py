@@ -204,10 +204,19 @@ def scaled(sums: RunningSums, rows: Array, norms: Array, impulse: Array) -> Scal
 
 
 def convolved(one: Array, other: Array) -> Array:
-    """The coefficients of the product of two polynomials."""
-    if max(one.size, other.size) <= DIRECT:
+    """The coefficients of the product of two polynomials, or of those in the columns of both."""
+    if one.ndim == 1 and max(one.size, other.size) <= DIRECT:
         return np.convolve(one, other)
-    return np.asarray(scipy.signal.fftconvolve(one, other))
+    size = len(one) + len(other) - 1
+    fast = scipy.fft.next_fast_len(size, real=True)
+    spectra = [scipy.fft.rfft(values, fast, axis=0) for values in (one, other)]
+    return np.asarray(scipy.fft.irfft(spectra[0] * spectra[1], fast, axis=0)[:size])
+
+
+def discounted(values: Array, rate: float) -> Array:
+    """y_0 = x_0, y_i = rate y_i-1 + x_i; scipy.signal has that too, and takes 0.6 s to enter."""
+    bands = np.repeat([[1.0], [-rate]], values.size, axis=1)
+    return np.asarray(scipy.linalg.solve_banded((1, 0), bands, values))
 
 
 def reciprocal(impulse: Array) -> Array:
