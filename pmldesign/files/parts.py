@@ -139,11 +139,17 @@ def _read_sums(_name: str, arrays: Archive) -> RunningSums:
     return sums_of(rates, queries, steps)
 
 
+def _read_nodes(_name: str, arrays: Archive) -> Nodes:
+    poles, weights = arrays["poles"], arrays["weights_of_poles"]
+    order = np.argsort(poles)  # a sum over poles that increase
+    return Nodes(poles[order], weights[order])
+
+
 SUMS = Part(_sums_arrays, _read_sums)
 """The running sums that a stream is for."""
 NODES = Part(
     lambda strategy: {"poles": strategy.nodes.poles, "weights_of_poles": strategy.nodes.weights},
-    lambda _, arrays: Nodes(arrays["poles"], arrays["weights_of_poles"]),
+    _read_nodes,
 )
 
 

@@ -157,3 +157,16 @@ def test_damaged_files(tmp_path, kind):
     np.savez(tmp_path / "s.npz", header=header, **damaged(kind))
     with pytest.raises((FileError, InvalidInputError), match=r"s\.npz|weight|residual|attribute"):
         read_strategy(tmp_path / "s.npz")
+
+
+@pytest.mark.parametrize("options", [{"buffers": 4}, {"participation": "4,every=4"}])
+def test_errors_are_those_of_the_matrix_in_whatever_order_poles_are(options, tmp_path):
+    path, workload = tmp_path / "s.npz", parse_workload("prefix:16")
+    write_strategy(path, factorize(workload, rel_gap=1e-3, **options))
+    with np.load(path) as file:
+        arrays = {**file}
+    arrays["poles"] = np.roll(arrays["poles"], 1)  # another strategy, which may be too
+    np.savez(path, **arrays)
+    strategy = read_strategy(path)
+    answers = np.tril(np.ones((16, 16))) @ np.linalg.inv(strategy.matrix)
+    assert strategy.variances(workload) == pytest.approx((answers**2).sum(axis=1), rel=1e-9)
