@@ -98,9 +98,8 @@ def test_vectors_over_several_series_are_no_farther_apart(kind):
         times, apart = (int(number) for number in rng.integers(1, 5, 2))
         how = str(rng.choice(["every", "min-sep"]))
         steps = neighbouring_differences(matrix.shape[1], times, apart, how == "every").T
-        turned = np.array(
-            [np.append(turn, 1.0) * x for x in steps for turn in product(turns, repeat=x.size - 1)]
-        )
+        every = np.array(list(product(*[turns] * (steps.shape[1] - 1), [1.0])))
+        turned = (steps[:, None] * every).reshape(-1, steps.shape[1])
         exact = np.linalg.norm(matrix @ turned.T, axis=0).max()
         schema = as_participation(f"{times},{how}={apart}")
         strategy = with_participation(Strategy("random", matrix), schema)

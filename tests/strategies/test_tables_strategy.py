@@ -25,6 +25,7 @@ from pmldesign.workloads import RECORDS, TablesWorkload, as_workload
 TEXT = "marginals:prefix5,3,all-range4,upto=2"
 
 
+@cache
 def made(text, kind="cells", p=2.0):
     workload = as_workload(text)
     options = DesignOptions(neighbours="add-remove" if kind == "cells" else "replace")
@@ -62,7 +63,7 @@ def test_variances_answers_and_lengths_are_those_of_the_matrix(solved):
 
 
 def test_value_is_that_of_the_certificate():
-    workload, found = made(TEXT)
+    workload, found = made(TEXT, "cells", 2.0)
     value = np.sqrt(found.strategy.norm_by_structure(workload, 1)) * found.strategy.sensitivity
     assert value == pytest.approx(found.certificate.upper, rel=1e-8)
     exact = factorize(workload).certificate

@@ -21,11 +21,10 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import scipy
 
 from pmldesign_solvers.operators.lbfgs import best_point
 from pmldesign_solvers.operators.operator import TINY, Array
-from pmldesign_solvers.tables.even_weights import LEAST_START, differing
+from pmldesign_solvers.tables.even_weights import LEAST_START, differing, log_sum
 from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.tables.problem import ClosedForm, Tables, padded
 
@@ -80,8 +79,8 @@ class _Attribute:
         n = len(self.lengths)
         gram = self.rows.T @ self.rows
         entries = np.where(np.tri(n, dtype=bool), np.inf, gram) * -sharpness
-        shares = scipy.special.softmax(entries)
-        return -float(scipy.special.logsumexp(entries)) / sharpness, shares + shares.T
+        value, shares = log_sum(entries)
+        return -value / sharpness, shares + shares.T
 
     def slope(self, grams: list[tuple[Array, float, float]], by_entries: Array) -> Array:
         """By Y of any length, from slopes by h_k and t_k and by the entries of X0."""
@@ -115,7 +114,7 @@ class _Program:
         for i, shape in self._shapes.items():
             rows[i] = x[start : start + math.prod(shape)].reshape(shape)
             start += math.prod(shape)
-        return scipy.special.softmax(logs), rows
+        return log_sum(logs)[1], rows
 
     def squares(self, attributes: dict[int, Measured]) -> Array:
         """m_S."""
@@ -163,9 +162,10 @@ class _Program:
         halves = 1 - entries.prod(axis=2)
         sums = np.maximum(halves @ s, TINY)
         logs = sharpness * np.log(sums)
-        shares = scipy.special.softmax(logs) / sums
+        value, shares = log_sum(logs)
+        shares /= sums
         by_least = np.zeros(len(least))
         for column, members in enumerate(self._members.T):
             others = np.delete(entries, column, axis=2).prod(axis=2) * self._apart[:, :, column]
             by_least -= np.bincount(members, (shares @ others) * s, len(least))
-        return float(scipy.special.logsumexp(logs)) / sharpness, shares @ halves, by_least
+        return value / sharpness, shares @ halves, by_least

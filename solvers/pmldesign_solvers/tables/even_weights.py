@@ -18,6 +18,7 @@ sum_S s_S (1 - prod_{i in S and U} X0_i[x_i, y_i]), largest at the least entries
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
@@ -63,8 +64,8 @@ def even_weights(
             length, by_length = _log_largest(lengths, np.exp(y), sharpness)
             return spread + length, by_length - by_spread
 
-        y = best_point(value, y - scipy.special.logsumexp(y), steps=STAGE_STEPS, proceed=proceed)
-    return np.asarray(scipy.special.softmax(y))
+        y = best_point(value, y - log_sum(y)[0], steps=STAGE_STEPS, proceed=proceed)
+    return log_sum(y)[1]
 
 
 def _log_largest(
@@ -73,8 +74,16 @@ def _log_largest(
     """Log of the largest sum of rows times x, smoothly, and its slopes by log x."""
     sums = rows @ x
     logs = sharpness * np.log(np.maximum(sums, TINY))
-    shares = scipy.special.softmax(logs) / np.maximum(sums, TINY)
-    return float(scipy.special.logsumexp(logs)) / sharpness, np.asarray(rows.T @ shares) * x
+    value, shares = log_sum(logs)
+    return value / sharpness, np.asarray(rows.T @ (shares / np.maximum(sums, TINY))) * x
+
+
+def log_sum(logs: Array) -> tuple[float, Array]:
+    """Log sum exp, and its slopes: of one exponential, without the checks of scipy."""
+    largest = float(logs.max())
+    shares = np.exp(logs - largest)
+    total = float(shares.sum())
+    return largest + math.log(total), shares / total
 
 
 def extreme_queries(numbers: Array) -> Array:
