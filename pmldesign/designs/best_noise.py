@@ -55,6 +55,9 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
 
+LENGTHS = 1.2e-5
+"""Seconds for each step that l1 lengths of the columns of a stream take."""
+
 
 @takes_options
 def all_designs(
@@ -351,7 +354,8 @@ def _time_for_searches(
     """In seconds, at most what the options' limit leaves."""
     seconds = SEARCH_SECONDS if search_time is None else search_time
     if options.time_limit is not None:
-        seconds = min(seconds, options.time_limit - factorization.seconds)
+        after = LENGTHS * factorization.workload.shape[1] if _is_long(factorization) else 0.0
+        seconds = min(seconds, options.time_limit - factorization.seconds - after)
     return max(seconds, LEAST_TIME)
 
 

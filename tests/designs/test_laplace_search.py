@@ -1,12 +1,13 @@
 import math
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.designs import best_noise, laplace_design
-from pmldesign.designs.laplace import course
+from pmldesign.designs import DesignOptions, best_noise, laplace_design
+from pmldesign.designs.laplace import candidates, course
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, PureDP
 from pmldesign.strategies import baseline, identity
@@ -165,3 +166,34 @@ def test_pairs_of_cells_are_taken_off_the_time_of_a_search(monkeypatch, relation
     made = laplace_design(queries, PureDP(1.0, relation), time_limit=limit)
     assert limits == left
     assert made.status is (Status.TIME_LIMIT if left else Status.UNSEARCHED)
+
+
+@pytest.mark.parametrize(("cached", "rows"), [(500, 50**0.5), (100, 12**0.5 / 0.4 - 5)])
+def test_rows_beside_many_cells_count_the_memory_that_they_pass_through(cached, rows, monkeypatch):
+    """A quarter of 40 s: 0.2 k^2 = 10 in the cache, and 0.2 k^2 + 2 k = 10 beyond it."""
+    asked = {}
+
+    def stopped(_, **options):
+        asked.update(options)
+        raise KeyboardInterrupt
+
+    constants = {"NOISE_SECONDS": 1e-3, "MEMORY_SECONDS": 1e-2, "CACHED_CELLS": cached}
+    for name, value in constants.items():
+        monkeypatch.setattr(candidates, name, value)
+    monkeypatch.setattr(candidates, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    monkeypatch.setattr(candidates.tents, "design", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        candidates.tents_design(parse_workload("prefix:200"), PureDP(1.0), 2.0, 40.0)
+    assert asked["most_rows"] == pytest.approx(rows)
+    assert asked["deadline"] == pytest.approx(30.0)
+
+
+def test_searches_leave_time_for_the_l1_lengths_of_long_streams():
+    options = DesignOptions(time_limit=20.0)
+    for buffers, left in ((None, 15.0), (9, 3.0)):
+        design = SimpleNamespace(
+            strategy=SimpleNamespace(buffers=buffers),
+            workload=SimpleNamespace(shape=(10**6, 10**6)),
+            seconds=5.0,
+        )
+        assert best_noise._time_for_searches(design, options, None) == pytest.approx(left)

@@ -58,6 +58,8 @@ SPACING = 20
 NOISE_SECONDS, START_SECONDS = 9e-10, 6e-10
 """What the noise and the error of tents take, for each n k^2 of k rows on n cells, and their first
 weights for each k^3; both are to be a quarter of the time that is left, with fewer rows."""
+CACHED_CELLS, MEMORY_SECONDS = 2**16, 2e-7
+"""Of more cells every entry of the rows takes so long besides, as they do not stay in the cache."""
 
 
 def baselines(
@@ -195,9 +197,10 @@ def tents_design(
             callback(SearchStep(next(numbers), error, time.perf_counter() - begin))
 
     n, part = workload.shape[1], max(deadline - begin, LEAST_TIME) / 4
-    most = min((part / (NOISE_SECONDS * n)) ** (1 / 2), (part / START_SECONDS) ** (1 / 3))
-    rows = max(1.0, min(most, n / SPACING))
-    end = deadline - NOISE_SECONDS * n * rows**2
+    each = MEMORY_SECONDS / NOISE_SECONDS / 2 if n > CACHED_CELLS else 0.0
+    most = math.sqrt(part / (NOISE_SECONDS * n) + each**2) - each
+    rows = max(1.0, min(most, (part / START_SECONDS) ** (1 / 3), n / SPACING))
+    end = deadline - NOISE_SECONDS * n * rows * (rows + 2 * each)
     with single_thread():
         solution = tents.design(gram, deadline=end, most_rows=rows, callback=report)
     sums = 1 + solution.rows.sum(axis=0)
