@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import Future
+from functools import partial
+
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
@@ -19,6 +23,9 @@ RANK_CUTOFF = 1e-10
 
 The rounding of R^+ R is about the machine precision over the smallest value kept, 2e-6 at worst.
 """
+
+SVD_WORK = 2**32
+"""Of r n min(r, n), from which on a decomposition takes seconds."""
 
 ANSWER_TOLERANCE = 1e-6
 """Row a_i is answered when norm(a_i - a_i R^+ R) is at most this part of norm(a_i).
@@ -210,14 +217,29 @@ def inverted(matrix: Array) -> tuple[Array, int]:
             distinct, rank = inverted(matrix[:, first] * roots)
             return read_only((distinct / roots[:, None])[labels]), rank
     try:
-        inverse, rank = scipy.linalg.pinv(matrix, rtol=RANK_CUTOFF, return_rank=True)
-    except (
-        scipy.linalg.LinAlgError
-    ):  # rare: many equal singular values; the slower algorithm converges
+        left, values, right = _svd(matrix)
+    except np.linalg.LinAlgError:  # rare: many equal singular values; the slower way converges
         left, values, right = scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
-        rank = int((values > RANK_CUTOFF * values[0]).sum())
-        inverse = (right[:rank].T / values[:rank]) @ left[:, :rank].T
+    rank = int((values > RANK_CUTOFF * values[0]).sum())
+    inverse = (right[:rank].T / values[:rank]) @ left[:, :rank].T
     if rank == matrix.shape[0] == matrix.shape[1] and scipy.linalg.bandwidth(matrix)[1] == 0:
         # Exact zeros above the diagonal: a stream has no later cell to multiply by 1e-17.
         inverse = scipy.linalg.solve_triangular(matrix, np.eye(rank), lower=True)
-    return read_only(np.asarray(inverse, dtype=np.float64)), int(rank)
+    return read_only(np.asarray(inverse, dtype=np.float64)), rank
+
+
+def _svd(matrix: Array) -> tuple[Array, Array, Array]:
+    """The thin decomposition; if it takes long, beside: a signal is heeded and leaves it behind."""
+    decompose = partial(np.linalg.svd, matrix, full_matrices=False)
+    if matrix.size * min(matrix.shape) <= SVD_WORK:
+        return decompose()
+    outcome: Future[tuple[Array, Array, Array]] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(decompose())
+        except Exception as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return outcome.result()

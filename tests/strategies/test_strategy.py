@@ -1,6 +1,7 @@
+import threading
+
 import numpy as np
 import pytest
-import scipy
 from array_workload import ArrayWorkload, all_ranges, prefix, random_workload
 from hypothesis import given
 from hypothesis import strategies as st
@@ -304,15 +305,38 @@ def test_equal_columns_are_inverted_once(monkeypatch):
     R[:, 1] = 0.0
     R[4] = R[0] + R[2]
     wide = R[:, [0, 1, 2, 3, 2, 2, 0, 1, 3]]
-    shapes, pinv = [], scipy.linalg.pinv
+    expected = np.linalg.pinv(wide)
+    shapes, svd = [], np.linalg.svd
     monkeypatch.setattr(arguments, "SVD_ENTRIES", 0)
     monkeypatch.setattr(
-        scipy.linalg, "pinv", lambda R, **asked: shapes.append(R.shape) or pinv(R, **asked)
+        np.linalg, "svd", lambda R, **asked: shapes.append(R.shape) or svd(R, **asked)
     )
     strategy = Strategy("R", wide)
-    np.testing.assert_allclose(strategy.pseudo_inverse, np.linalg.pinv(wide), atol=1e-12)
+    np.testing.assert_allclose(strategy.pseudo_inverse, expected, atol=1e-12)
     assert strategy.rank == 3
     assert shapes == [(5, 4)]
+
+
+def test_a_signal_is_heeded_during_a_long_decomposition(monkeypatch):
+    """LAPACK comes back to Python when it is done, seconds later: the main thread waits for it."""
+    R, threads = gaussian(6, 4, 9), []
+    expected, svd = np.linalg.pinv(R), np.linalg.svd
+    monkeypatch.setattr(arguments, "SVD_WORK", 0)
+
+    def decomposed(matrix, **options):
+        threads.append(threading.current_thread())
+        return svd(matrix, **options)
+
+    monkeypatch.setattr(np.linalg, "svd", decomposed)
+    np.testing.assert_allclose(Strategy("R", R).pseudo_inverse, expected, atol=1e-12)
+    assert threads
+    assert threading.main_thread() not in threads
+
+    def impossible(*_arguments, **_options):
+        raise np.linalg.LinAlgError
+
+    monkeypatch.setattr(np.linalg, "svd", impossible)
+    np.testing.assert_allclose(Strategy("R", R).pseudo_inverse, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("odd", ["", "zero row", "dependent", "a row far below", "equal columns"])
@@ -327,10 +351,8 @@ def test_large_wide_strategies_are_decomposed_only_where_rows_depend(odd, monkey
         R[3] *= 1e-12
     if odd == "equal columns":
         R[:, 1] = R[:, 0]
-    inverse, pinv, calls = np.linalg.pinv(R, rcond=1e-10), scipy.linalg.pinv, []
-    monkeypatch.setattr(
-        scipy.linalg, "pinv", lambda R, **asked: calls.append(1) or pinv(R, **asked)
-    )
+    inverse, svd, calls = np.linalg.pinv(R, rcond=1e-10), np.linalg.svd, []
+    monkeypatch.setattr(np.linalg, "svd", lambda R, **asked: calls.append(1) or svd(R, **asked))
     strategy = Strategy("R", R)
     np.testing.assert_allclose(strategy.pseudo_inverse, inverse, atol=1e-13)
     lost = odd not in ("", "equal columns")
