@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pmldesign.api import error_bounds
+from pmldesign.arguments import exponent
 from pmldesign.bounds import Bound, Kind
 from pmldesign.cli.documents.comparison import usual_rows
 from pmldesign.cli.documents.document import (
@@ -40,7 +41,7 @@ class Asked:
     """The options of the command."""
 
     workload: str = argument(WorkloadName())
-    p: float = option("Of the error; 2 to inf.", default=2.0)
+    p: float = option("Of the error; 2 to inf.", default=2.0, check=exponent)
     promise: PromiseOptions = group()
     limits: LimitOptions = group()
     outputs: Outputs = group(plot=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pmldesign.arguments import exponent
 from pmldesign.cli.documents.document import Document, Section, note, text_of
 from pmldesign.cli.documents.parts import Said, promised, record_facts
 from pmldesign.cli.options.fields import Outputs, argument, as_command, drawing, group, option
@@ -33,7 +34,9 @@ class Asked:
         type=WorkloadName(),
         metavar="WORKLOAD",
     )
-    p: float = option("Of the error that --noise auto compares; 2 to inf.", default=2.0)
+    p: float = option(
+        "Of the error that --noise auto compares; 2 to inf.", default=2.0, check=exponent
+    )
     allow_vacuous: bool = option("Accept a guarantee that needs no noise at all.")
     question: QuestionOptions = group(weights=None)
     at_alpha: float | None = at_alpha()
@@ -55,6 +58,7 @@ def command(asked: Asked) -> None:
     question.require_cells([guarantee])
     if (
         asked.workload is None
+        and measured.workload is None
         and (measured.from_tables or public is not None)
         and measured.cells > WRITTEN_CELLS
         and (public is not None or guarantee.neighbours is Neighbours.REPLACE)
@@ -86,14 +90,15 @@ def _measured(strategy: Strategy, participation: AnyParticipation | None) -> Str
 
 def _itself(measured: Strategy) -> Workload:
     """The measurements as the answers that are wanted."""
+    if measured.workload is not None:  # whose structure helps
+        return measured.workload
     rows, cells = measured.shape
     if rows * cells > MAX_ENTRIES:
         raise InvalidInputError(
             f"strategy {measured.name!r} has {count_text(rows)} measurements of "
             f"{count_text(cells)} cells, too many to be a workload itself; give --workload"
         )
-    queries: Workload | None = getattr(measured, "workload", None)  # whose structure helps
-    return DenseWorkload(measured.matrix, name=measured.name) if queries is None else queries
+    return DenseWorkload(measured.matrix, name=measured.name)
 
 
 def _document(said: Said, name: str, p: float) -> Document:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pmldesign.arguments import non_negative, positive
 from pmldesign.cli.documents.document import Document, Section, Table
 from pmldesign.cli.options.fields import (
     Outputs,
@@ -73,8 +74,10 @@ def command(asked: Asked) -> None:
     Several scales, alphas or epsilons give a row for each combination. Leakage is in nats; it is
     that about one record out of any number of independent ones.
     """
-    least = _alphas(asked.alpha, asked.alphas.vector())
     scales = numbers("--scale", asked.scale, example="0.5,1,2")
+    for scale in scales:
+        (positive if asked.noise == "laplace" else non_negative)("scale", scale)
+    least = _alphas(asked.alpha, asked.alphas.vector())
     if asked.noise == "laplace" and asked.epsilon is not None:
         raise InvalidInputError("--epsilon is for --noise gaussian; leave it out")
     if asked.noise == "gaussian" and asked.epsilon is None:

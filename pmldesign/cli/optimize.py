@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pmldesign.arguments import exponent
 from pmldesign.cli.documents.document import note, progress
 from pmldesign.cli.options.fields import (
     Outputs,
@@ -67,7 +68,7 @@ class Asked:
     """The options of the command."""
 
     workload: str = argument(WorkloadName())
-    p: float = option("Of the error; 2 to inf.", default=2.0)
+    p: float = option("Of the error; 2 to inf.", default=2.0, check=exponent)
     promise: PromiseOptions = group()
     limits: SolverOptions = group()
     streaming: bool = option(

@@ -83,6 +83,8 @@ class Strategy(Measurable, Drawn, Displayed):
     """Whether it has errors, but is too large to be measured or written."""
     participation: AnyParticipation | None = None
     """How often a person takes part; None for once."""
+    workload: Workload | None = None
+    """The queries that are measured themselves, where R is made of them."""
     _inverse: Array | None = None
     _uncentred: Strategy | None = None
     _centred: tuple[Public, Strategy] | None = None
@@ -127,7 +129,11 @@ class Strategy(Measurable, Drawn, Displayed):
         return other
 
     def in_pairs(self) -> Strategy:
-        """Its matrix, with the distances of all pairs of columns, however many there are."""
+        """With the distances of all pairs of columns, however many: of counts from A^T A."""
+        if self.workload is not None and self.workload.binary:
+            from pmldesign.strategies.baselines.queries import BinaryQueries
+
+            return BinaryQueries(self.workload).in_pairs()
         other = Strategy(self.name, self.matrix)
         other.by_diameter = False
         return other

@@ -8,7 +8,8 @@ of four, so that no product of tiny entries vanishes. Under add-remove
 
 sums of terms of one sign, whose rounding is a unit a term. Under replace a difference of two
 columns may be far smaller than they are: what their entries or inner products are off by counts
-relative to the longest column, added to the distance (l1) or to its square (l2).
+relative to the longest column, added to the distance (l1) or to its square (l2). Distances of whole
+numbers, in l2 their squares, are whole: what is above is rounded down to that.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.columns import column_labels
 from pmldesign.privacy.neighbours import Neighbours, Norm, sensitivity_above
-from pmldesign.privacy.outward import UNIT, digits_spanned, float_above, raised, size, unscaled
+from pmldesign.privacy.outward import (
+    UNIT,
+    digits_spanned,
+    float_above,
+    raised,
+    root_above,
+    size,
+    unscaled,
+)
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.kronecker import (
@@ -82,7 +91,12 @@ def diameter_of_product(factors: Sequence[Array], weights: Array | None, norm: N
         value = raised(math.hypot(distance, math.sqrt(part) * longest), 8)
     else:
         value = raised(math.hypot(largest_l2_distance(scaled), math.sqrt(part) * longest), 8)
-    return unscaled("the sensitivity", value, exponent)
+    value = unscaled("the sensitivity", value, exponent)
+    if weights is not None or not all((factor == np.rint(factor)).all() for factor in factors):
+        return value
+    return (
+        root_above(math.floor(Fraction(value) ** 2)) if norm == "l2" else float(math.floor(value))
+    )
 
 
 def _longest_weighted(factors: Sequence[Array], weights: Array, norm: Norm) -> float:

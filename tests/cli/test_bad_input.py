@@ -378,3 +378,17 @@ def test_a_missing_extra_is_refused_alike_everywhere(
     (tmp_path / "study.toml").write_text('workloads = ["prefix:4"]\nstrategies = ["tree"]\n')
     pml.write_strategy(tmp_path / "strategy.npz", pml.mechanism(np.eye(4), "prefix:4"))
     refused(*line.split(), code=INPUT, says=f"install it with: pip install 'pmldesign[{extra}]'")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["bounds", "prefix:4", "--p", 1], "p must be in [2, inf], got 1.0"),
+        (["bounds", "prefix:4", "--time-limit", -1], "time_limit must be positive"),
+        (["bounds", "prefix:4", "--rel-gap", 0], "rel_gap must be positive"),
+        (["calibrate", "prefix:4", "--p", "nan"], "p must be in [2, inf], got nan"),
+        (["target", "prefix:4", "--search-time", -1], "search_time must be finite and at least 0"),
+    ],
+)
+def test_a_wrong_number_is_named_before_what_is_missing(refused, options, says):
+    refused(*options, code=INPUT, says=says)

@@ -137,6 +137,7 @@ def test_a_scale_that_was_calibrated_leaks_what_was_asked_for(run):
         (["prefix:4", "--scale", "1"], 2, "give one of --alpha"),
         (["prefix:4", "--scale", "0", "--alpha", "0.1"], 2, "scale must be positive"),
         (["prefix:4", "--scale", "-1", "--alpha", "0.1"], 2, "scale must be"),
+        (["prefix:4", "--scale", "-1"], 2, "scale must be positive and finite, got -1"),
         (["prefix:4", "--scale", "nan", "--alpha", "0.1"], 2, "scale must be"),
         (["prefix:4", "--scale", "1,x", "--alpha", "0.1"], 2, "such as 0.5,1,2"),
         (["prefix:4", "--scale", "1", "--alpha", "0.1,"], 2, "such as 0.01,0.05"),

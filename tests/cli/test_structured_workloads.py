@@ -215,3 +215,29 @@ def test_unions_that_do_not_parse(run, text):
 def test_laplace_noise_at_p_4_on_large_marginals_names_the_way_out(run):
     result = run("optimize", "marginals:10^8,ways=2", "--epsilon", "1", "--p", "4", *BRIEFLY)
     refused(result, "take p = 2 or inf, or Gaussian noise")
+
+
+@pytest.fixture
+def unwritten(monkeypatch):
+    """No queries are written out, and no matrix is inverted as a whole."""
+    monkeypatch.setattr("pmldesign.strategies.baselines.queries._as_matrix", None)
+    monkeypatch.setattr("pmldesign.strategies.base.inverted", None)
+
+
+def test_queries_on_attributes_are_measured_by_their_structure(run, unwritten):
+    # a record is in 10 tables of three out of five attributes, and each answer is its measurement
+    found = run.json("calibrate", "marginals:8,3,6,11,10,ways=3", "--epsilon", 2, "--p", "inf")
+    assert found["sensitivity"] == 10
+    assert found["scale"] == 5
+    assert found["max_std"] <= 5 * 2**0.5
+
+
+def test_products_of_queries_are_measured_by_their_structure(run, monkeypatch):
+    monkeypatch.setattr("pmldesign.workloads.kronecker.KroneckerWorkload.to_dense", None)
+    product = "prefix:90*prefix:70*total:3"
+    found = run.json("calibrate", product, "--epsilon", 1, "--neighbours", "replace")
+    assert found["sensitivity"] == 90 * 70 - 1  # the first cell is in all, the last in one
+    assert found["max_std"] == pytest.approx(2**0.5 * found["scale"], rel=1e-9)
+    shown = run.json("leakage", product, "--scale", 100, "--alpha", 1e-9)
+    assert shown["dp"] == pytest.approx((90 * 70 - 1) / 100, rel=1e-12)
+    assert shown["corollary1"] <= min(shown["dp"], 9 * np.log(10)) * (1 + 1e-9)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from pmldesign.arguments import non_negative, positive
 from pmldesign.cli.options.fields import option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.errors import InvalidInputError
@@ -38,16 +39,24 @@ class LimitOptions:
     """When the solver of a design stops."""
 
     rel_gap: float = option(
-        "Stop when upper / lower - 1 is at most this.", default=1e-6, metavar="GAP"
+        "Stop when upper / lower - 1 is at most this.",
+        default=1e-6,
+        metavar="GAP",
+        check=partial(positive, "rel_gap"),
     )
-    time_limit: float | None = option("Stop after this time (each design).", metavar="SECONDS")
+    time_limit: float | None = option(
+        "Stop after this time (each design).",
+        metavar="SECONDS",
+        check=partial(positive, "time_limit"),
+    )
 
 
 def search_time(text: str, *, seconds: float | None = None) -> Any:
     """--search-time SECONDS; without it searches end where they hardly gain any more."""
     if seconds is None:
         text += " Without it, they end where they hardly gain any more."
-    return option(text, default=seconds, metavar="SECONDS")
+    check = partial(non_negative, "search_time")
+    return option(text, default=seconds, metavar="SECONDS", check=check)
 
 
 @dataclass(frozen=True, kw_only=True)

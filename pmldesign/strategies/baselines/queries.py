@@ -1,9 +1,10 @@
 """The queries of a workload measured themselves, R = A.
 
-G = A^T A comes from the structure of the workload, and is inverted. That squares the condition
-number of A, so it is done up to a condition number of G of 1 / LEAST_CONDITION; beyond,
-and for fewer queries than cells, the pseudo-inverse is taken. Where all entries are 0 or 1,
-abs(a - b) = (a - b)^2, so squared l2 distances are l1 distances.
+Products and tables keep their structure. Of other queries G = A^T A comes from the structure of the
+workload, and is inverted. That squares the condition number of A, so it is done up to a condition
+number of G of 1 / LEAST_CONDITION; beyond, and for fewer queries than cells, the pseudo-inverse is
+taken. Where all entries are 0 or 1, abs(a - b) = (a - b)^2, so squared l2 distances are l1
+distances.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import UNIT, factor_above, root_above, size, unscaled
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.baselines.elementary import product_strategy
 from pmldesign.strategies.baselines.regular import CONSTANT, RegularStrategy
 from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.operators.operator import Array, Flags, Indices, column_blocks
 
@@ -45,6 +49,8 @@ class QueriesStrategy(RegularStrategy):
         invert: to be called for G^-1.
         matrix: A as a matrix; None writes it out when that is asked for.
     """
+
+    workload: Workload
 
     def __init__(
         self, workload: Workload, gram: Array, invert: Callable[[], Array], matrix: Array | None
@@ -90,11 +96,6 @@ class QueriesStrategy(RegularStrategy):
             largest = float(squares.max())
         return largest if norm == "l1" else root_above(largest)
 
-    def in_pairs(self) -> Strategy:
-        """The same with the distances of all pairs of columns, those of counts from G."""
-        counts = self.workload.binary
-        return BinaryQueries(self.workload).in_pairs() if counts else super().in_pairs()
-
     def column_labels(self) -> Indices:
         """All columns differ: they are linearly independent."""
         return np.arange(self.cells)
@@ -106,6 +107,8 @@ class WrittenQueries(Strategy):
     Args:
         workload: A, shape (m, n).
     """
+
+    workload: Workload
 
     def __init__(self, workload: Workload) -> None:
         self.name, self.workload = "workload", workload
@@ -200,14 +203,34 @@ class RunningQueries(WrittenQueries):
 
 
 def workload_strategy(workload: Workload) -> Strategy:
-    """The queries of the workload themselves, R = A, as m x n.
+    """The queries of the workload themselves, R = A: a product, tables, or as m x n.
 
     An n x n factor of A^T A would serve Gaussian noise as well; the rows of A are kept because
     the l1 sensitivity, which Laplace noise needs, is theirs alone.
 
     Raises:
-        InvalidInputError: A is zero or too large to be written out.
+        InvalidInputError: A is zero, or has no such structure and is too large to be written out.
     """
+    measured = _structured(workload) or _whole(workload)
+    measured.workload = workload
+    return measured
+
+
+def _structured(workload: Workload) -> Strategy | None:
+    """A as a product or tables that are never written out, if it is one."""
+    if isinstance(workload, KroneckerWorkload):
+        return product_strategy([workload_strategy(factor) for factor in workload.factors])
+    if isinstance(workload, MarginalsWorkload):
+        from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
+
+        return WeightedTablesStrategy(
+            "workload", workload.sizes, workload.subsets, workload.weights
+        )
+    return None
+
+
+def _whole(workload: Workload) -> Strategy:
+    """A as m x n, written out only if that helps."""
     m, n = workload.shape
     # squares that leave float64 have no Gram matrix
     regular = n <= min(m, INVERTED_CELLS) and near_one(workload)[1] == 0

@@ -29,9 +29,7 @@ from pmldesign.strategies.baselines.orthogonal import (
 from pmldesign.strategies.baselines.queries import workload_strategy
 from pmldesign.strategies.baselines.trees import best_tree, haar_wavelet, tree, weighted_tree
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
-from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.nested.tables import NestedWorkload
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import by_attribute
 
 SHARES = "equal-shares", "level-shares"
@@ -80,21 +78,9 @@ def _identity(workload: Workload) -> Strategy:
     return identity(n)
 
 
-def _queries(workload: Workload) -> Strategy:
-    if isinstance(workload, KroneckerWorkload):
-        return product_strategy([workload_strategy(factor) for factor in workload.factors])
-    if isinstance(workload, MarginalsWorkload):
-        from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
-
-        return WeightedTablesStrategy(
-            "workload", workload.sizes, workload.subsets, workload.weights
-        )
-    return workload_strategy(workload)
-
-
 BASELINES = (
     Baseline("identity", "every cell by itself", _each_factor(_identity)),
-    Baseline("workload", "the queries of the workload themselves", _queries),
+    Baseline("workload", "the queries of the workload themselves", workload_strategy),
     Baseline(
         "tree",
         "sums of all nodes of a binary tree over the cells; tree:B for B children a node",

@@ -83,6 +83,8 @@ HULL_COST = 2**31
 """Points times facets (5 s) beyond which a hull is left alone: half of its points are vertices."""
 L1_COST = 2**33
 """Most differences of entries for the l1 distances of a factor."""
+COUNTS_COST = 2**36
+"""Most products for those of one whose entries are 0 or one number: as many seconds."""
 WEIGHTED_CELLS = 2**13
 """Most cells of a weighted product for the inner products of all columns."""
 EQUAL = 1e-13
@@ -122,10 +124,16 @@ def largest_l1_distance(factors: Sequence[Array]) -> float:
     """
     norms = [np.abs(factor).sum(axis=0) for factor in factors]
     simple = 2 * math.prod(float(norm.max()) for norm in norms) * (1 + DISTANCE_ROUNDING)
-    if any(r * n * n > L1_COST for r, n in (factor.shape for factor in factors)):
+    counts = [bool(((factor == 0) | (factor == factor.max())).all()) for factor in factors]
+    costs = [r * n * n for r, n in (factor.shape for factor in factors)]
+    if any(c > (COUNTS_COST if told else L1_COST) for c, told in zip(costs, counts, strict=True)):
         return simple
     points = []
-    for factor, norm in zip(factors, norms, strict=True):
+    for factor, norm, told in zip(factors, norms, counts, strict=True):
+        if told:  # the smaller one of 0 and 1 is their product
+            least = factor.T @ factor / max(float(factor.max()), np.finfo(np.float64).tiny)
+            points.append(_points(least, norm)[:, [0, 1, 2, 2]])
+            continue
         columns = np.ascontiguousarray(factor.T)
         sums = norm[:, None] + norm
         least = (sums - scipy.spatial.distance.cdist(abs(columns), abs(columns), "cityblock")) / 2

@@ -83,6 +83,17 @@ def test_l1_distances_of_zeros_and_signs_are_exact(factors):
     assert largest_l1_distance(factors) <= exact + 1e-10 * size
 
 
+@given(products(kinds=("zeros and ones",)), st.sampled_from([0.5, 3.0]))
+def test_l1_distances_of_counts_compare_no_entries(factors, size):
+    exact = size * pdist(columns(factors), "cityblock").max()
+    longest = size * np.abs(columns(factors)).sum(axis=1).max()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kronecker.scipy.spatial.distance, "cdist", None)
+        patch.setattr(kronecker, "L1_COST", 1)
+        found = largest_l1_distance([size * factors[0], *factors[1:]])
+    assert exact * (1 - 1e-14) <= found <= exact + 1e-10 * longest
+
+
 @given(products(), st.booleans(), st.integers(0, 2**32 - 1))
 def test_weighted_products(factors, large, seed):
     rng = np.random.default_rng(seed)
