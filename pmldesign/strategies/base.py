@@ -102,8 +102,7 @@ class Strategy(Measurable, Drawn, Displayed):
     ) -> None:
         self.name, self.public = name, public
         self._matrix = strategy_matrix(name, matrix)
-        rows, cells = self._matrix.shape
-        self.shape = rows, cells
+        self.shape = len(self._matrix), self._matrix.shape[1]
         self._inverse = inverse
 
     def _display(self) -> tuple[str, Facts]:
@@ -129,11 +128,7 @@ class Strategy(Measurable, Drawn, Displayed):
         return other
 
     def in_pairs(self) -> Strategy:
-        """With the distances of all pairs of columns, however many: of counts from A^T A."""
-        if self.workload is not None and self.workload.binary:
-            from pmldesign.strategies.baselines.queries import BinaryQueries
-
-            return BinaryQueries(self.workload).in_pairs()
+        """Its matrix, with the distances of all pairs of columns, however many there are."""
         other = Strategy(self.name, self.matrix)
         other.by_diameter = False
         return other

@@ -241,3 +241,16 @@ def test_products_of_queries_are_measured_by_their_structure(run, monkeypatch):
     shown = run.json("leakage", product, "--scale", 100, "--alpha", 1e-9)
     assert shown["dp"] == pytest.approx((90 * 70 - 1) / 100, rel=1e-12)
     assert shown["corollary1"] <= min(shown["dp"], 9 * np.log(10)) * (1 + 1e-9)
+
+
+def test_cells_of_products_are_compared_in_pairs_without_a_matrix(monkeypatch):
+    monkeypatch.setattr("pmldesign.workloads.kronecker.KroneckerWorkload.to_dense", None)
+    monkeypatch.setattr(ProductStrategy, "matrix", None)
+    shown = pml.leakage(pml.workload("prefix:64*prefix:35"), scale=300.0, alpha=1e-4)
+    # cell (i, j) is in (64 - i)(35 - j) queries, two cells in those of the later one of each
+    i, j = np.divmod(np.arange(64 * 35), 35)
+    later = (64 - np.maximum.outer(i, i)) * (35 - np.maximum.outer(j, j))
+    apart = later.diagonal()[:, None] + later.diagonal() - 2 * later
+    kept = 1e-4 * np.exp(-apart / 300).sum(axis=1)
+    kept += (1 - 2240e-4) * np.exp(-apart.max(axis=1) / 300)
+    assert shown["corollary1"] == pytest.approx(-np.log(kept.min()), rel=1e-9)

@@ -96,6 +96,11 @@ class QueriesStrategy(RegularStrategy):
             largest = float(squares.max())
         return largest if norm == "l1" else root_above(largest)
 
+    def in_pairs(self) -> Strategy:
+        """The same with the distances of all pairs of columns, those of counts from G."""
+        counts = self.workload.binary
+        return BinaryQueries(self.workload).in_pairs() if counts else super().in_pairs()
+
     def column_labels(self) -> Indices:
         """All columns differ: they are linearly independent."""
         return np.arange(self.cells)
