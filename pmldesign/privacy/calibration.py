@@ -44,6 +44,7 @@ from pmldesign.privacy.neighbours import Measurable, Neighbours, sensitivity_abo
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, private_end, quotient_above, root_above, unscaled
 from pmldesign.privacy.priors import OnPriors
+from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.display import Displayed, Facts
 
 NEAR = 1e-2
@@ -153,7 +154,9 @@ def calibration_seconds(
         return min(rows * cells**2, MOST_PAIRED[2]) / PRODUCTS
     if not guarantee.pml and (guarantee.neighbours, noise) != (Neighbours.REPLACE, Noise.LAPLACE):
         return 0.0
-    seconds = min(rows * cells**2, MOST_PAIRED[1]) / 2 / DIFFERENCES
+    # of few cells all pairs are looked at, however long that takes
+    most = math.inf if cells <= WRITTEN_CELLS else MOST_PAIRED[1]
+    seconds = min(rows * cells**2, most) / 2 / DIFFERENCES
     if not guarantee.pml or by_diameter:
         return seconds
     envelope = isinstance(guarantee, OnPriors) and guarantee.failure == "envelope"

@@ -8,7 +8,7 @@ from random_targets import check
 from scipy import stats
 
 import pmldesign as pml
-from pmldesign.designs import Targets, least_share, named_targets
+from pmldesign.designs import Targets, dispatch, least_share, named_targets, rivals
 from pmldesign.designs.targets import budgets
 from pmldesign.factorization import answer
 from pmldesign.privacy import PrivacyCurve, calibrate, laplace_renyi
@@ -128,6 +128,28 @@ def test_leakage():
     found = pml.least_budget("prefix:4", 8.0, gaussian, noise="gaussian")
     assert found.at_least <= found.enough
     assert found.mechanism.max_std <= 8
+
+
+def test_all_pairs_of_a_written_strategy_are_estimated():
+    asked = pml.PureDP(1, "replace"), pml.Noise.LAPLACE
+    half, whole = (rivals.calibration_seconds(*asked, cells, cells) for cells in (1024, 2048))
+    assert whole == pytest.approx(8 * half)
+
+
+@pytest.mark.parametrize("guarantee", [pml.PureDP(1, "replace"), pml.PML(1, 0.05)])
+def test_a_time_limit_leaves_time_for_the_noise(monkeypatch, guarantee):
+    """The distances of all pairs of cells take 20 s, for the design and for what a search finds."""
+    limits = []
+
+    def solved(workload, p, options):
+        limits.append(options.time_limit)
+        return dispatch.solve(workload, p, options)
+
+    monkeypatch.setattr(rivals, "calibration_seconds", lambda *_, **__: 20.0)
+    monkeypatch.setattr("pmldesign.designs.targets.least.solve", solved)
+    pml.least_budget("prefix:8", 8.0, guarantee, time_limit=100.0, search_time=0.01)
+    assert limits
+    assert max(limits) <= 60.0
 
 
 @pytest.mark.parametrize("guarantee", [pml.EnvelopePML(1, 1e-3, 0.05), pml.PML(1, 0.05)])

@@ -21,7 +21,12 @@ from pmldesign.bounds.bound import BoundProblem
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.options import LEAST_GAIN, LEAST_TIME, SEARCH_SECONDS, DesignOptions
 from pmldesign.designs.results import Design
-from pmldesign.designs.rivals import error_seconds, require_quick, row_seconds
+from pmldesign.designs.rivals import (
+    error_seconds,
+    require_quick,
+    row_seconds,
+    with_time_for_noise,
+)
 from pmldesign.designs.targets.accuracy import Targets, as_targets, largest_size
 from pmldesign.designs.targets.budgets import (
     LEAST_BUDGET,
@@ -193,10 +198,11 @@ def least_budget(
 
     if guarantee.pml and wanted.schema is not None:
         raise wanted.schema.refusal()
-    design = _certified(normalised, guarantee, budget_gap, level, wanted, left)
+    kinds = admissible(guarantee, noise)
+    design = _certified(normalised, guarantee, budget_gap, level, wanted, left, kinds)
     answers: list[Answer] = []
     refusal: PmldesignError | None = None
-    for kind in admissible(guarantee, noise):
+    for kind in kinds:
         after = error_seconds(design.strategy, normalised, kind, math.inf, level)
         try:
             found = _strategies(
@@ -230,12 +236,17 @@ def _certified(
     budget_gap: float,
     level: float | None,
     options: DesignOptions,
-    left: Callable[[float | None], float | None],
+    left: Callable[[float | None, float], float | None],
+    kinds: Sequence[Noise],
 ) -> Design:
-    """The strategy of least norm, close enough for the gap of the budget."""
+    """The strategy of least norm, close enough for the gap of the budget; noise has time after."""
     gap = options.rel_gap
+    before = with_time_for_noise(options, normalised, guarantee, kinds)[0]
+    after = (options.time_limit or 0.0) - (before.time_limit or 0.0)
     for _ in range(TRIES):
-        design = solve(normalised, math.inf, replace(options, rel_gap=gap, time_limit=left(None)))
+        design = solve(
+            normalised, math.inf, replace(options, rel_gap=gap, time_limit=left(None, after))
+        )
         stopped = design.status is Status.INTERRUPTED
         if stopped or isinstance(guarantee, OnPriors) or not guarantee.admits(Noise.GAUSSIAN):
             break
