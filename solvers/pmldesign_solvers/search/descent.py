@@ -11,9 +11,11 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 
 from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.operator import Array
@@ -21,6 +23,9 @@ from pmldesign_solvers.search.laplace_noise import ScaleRule
 from pmldesign_solvers.search.objectives import Objective, Smoothing, Stacked
 from pmldesign_solvers.search.problem import SearchProblem
 from pmldesign_solvers.search.solution import Start
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 WIDTHS = (0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6)
 """Smoothing of the stages of a descent."""
@@ -51,10 +56,17 @@ def single_thread() -> Iterator[None]:
     the idle threads of the one wait busily while the other one works: on two cores a search took
     seven times as long as with one thread.
     """
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _libraries().limit(limits=1, user_api="blas"):
         yield
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Those of linear algebra, both loaded; to look for them takes a millisecond or two."""
+    from threadpoolctl import ThreadpoolController
+
+    scipy.linalg.get_blas_funcs("dot")  # now that of SciPy is loaded too
+    return ThreadpoolController()
 
 
 class Descent:
