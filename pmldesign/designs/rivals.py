@@ -234,15 +234,15 @@ def error_seconds(
 
 
 def require_time_for_error(design: Design, options: DesignOptions) -> None:
-    """Refuse Laplace noise on a design where its exact error alone would end far too late.
+    """Refuse Laplace noise where two exact errors, of design and search, would end far too late.
 
     Raises:
         InvalidInputError: it would.
     """
-    seconds = error_seconds(design.strategy, design.workload, Noise.LAPLACE, design.p)
+    seconds = 2 * error_seconds(design.strategy, design.workload, Noise.LAPLACE, design.p)
     if seconds > BEYOND and options.stopping.late(design.seconds + seconds):
         raise InvalidInputError(
-            f"the error of Laplace noise at p = {design.p:g} takes about {math.ceil(seconds)} s,"
+            f"errors of Laplace noise at p = {design.p:g} take about {math.ceil(seconds)} s,"
             f" far beyond the time limit; allow {math.ceil(2 * seconds)} s or more, or take p = 2"
             " or inf, or Gaussian noise (a guarantee with a delta)"
         )

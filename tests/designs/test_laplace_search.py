@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.designs import DesignOptions, best_noise, laplace_design
+from pmldesign.designs import DesignOptions, best_noise, laplace_design, rivals
 from pmldesign.designs.laplace import candidates, course
+from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, PureDP
 from pmldesign.strategies import baseline, identity
@@ -197,3 +198,13 @@ def test_searches_leave_time_for_the_l1_lengths_of_long_streams():
             seconds=5.0,
         )
         assert best_noise._time_for_searches(design, options, None) == pytest.approx(left)
+
+
+def test_errors_that_end_far_too_late_twice_are_refused(monkeypatch):
+    """That of the design and that of what a search finds: of 1 s allowed, 4.2 s at most."""
+    design = SimpleNamespace(strategy=None, workload=None, p=4.0, seconds=0.5)
+    monkeypatch.setattr(rivals, "error_seconds", lambda *_: 1.8)
+    rivals.require_time_for_error(design, DesignOptions(time_limit=1.0))
+    monkeypatch.setattr(rivals, "error_seconds", lambda *_: 1.9)
+    with pytest.raises(InvalidInputError, match="p = 4 take about 4 s, far beyond the time limit"):
+        rivals.require_time_for_error(design, DesignOptions(time_limit=1.0))
