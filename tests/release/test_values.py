@@ -219,3 +219,12 @@ def test_names_of_columns_are_those_that_a_csv_has(tmp_path):
     assert names == [columns[0], '"']  # a comma is no part of a name
     tied = as_schema({"attributes": [{"name": '"', "keys": [2]}], "person": columns[0]})
     assert count_people(path, tied).tolist() == [2]
+
+
+def test_objects_of_a_frame_in_many_pieces():
+    """Of which `rows` of polars 1.31 does not come back."""
+    piece = pl.DataFrame({"x": pl.Series(["a", "b"], dtype=pl.Object), "y": ["F", "M"]})
+    schema = as_schema(
+        {"attributes": [{"name": n, "keys": k} for n, k in (("x", ["a", "b"]), ("y", ["F", "M"]))]}
+    )
+    assert count_people(pl.concat([piece] * 40), schema).tolist() == [40, 0, 0, 40]

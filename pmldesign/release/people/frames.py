@@ -97,7 +97,9 @@ def _values(frame: Any, columns: Sequence[str], letter: str = "c") -> list[Any]:
 
 
 def _uncounted(batch: Any, start: int) -> CountedRows:
-    return [(*row, 1, number) for number, row in enumerate(batch.rows(), start + 1)]
+    columns = (batch[name].to_list() for name in batch.columns)  # polars may hang in rows()
+    rows = enumerate(zip(*columns, strict=True), start + 1)
+    return [(*row, 1, number) for number, row in rows]
 
 
 def _counted(batch: Any, keys: list[str], start: int) -> CountedRows:
