@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pmldesign.arguments import non_negative, positive
-from pmldesign.cli.documents.document import Document, Section, Table
+from pmldesign.cli.documents.document import Document, Section, Table, progress
 from pmldesign.cli.options.fields import (
     Outputs,
     argument,
@@ -25,6 +25,7 @@ from pmldesign.cli.options.promises import AlphaOptions
 from pmldesign.cli.options.questions import STRATEGY_HELP, QuestionOptions, WorkloadName
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms.losses import alpha_curve, leakage
+from pmldesign.privacy.loss import SHARES
 from pmldesign.privacy.outward import at_least, at_most, shortest
 
 if TYPE_CHECKING:
@@ -95,13 +96,19 @@ def command(asked: Asked) -> None:
         for scale, alpha, epsilon in product(scales, least, epsilons)
     ]
     if not asked.alpha_curve:
-        rows = [leakage(measured, **setting) for setting in settings]
+        rows = []
+        with progress() as announce:
+            for number, setting in enumerate(settings, 1):
+                announce(f"{measured.name}: {number} of {len(settings)}")
+                rows.append(leakage(measured, **setting))
         data = rows[0] if len(rows) == 1 else rows
         asked.outputs.deliver(_document(rows, data, asked.noise))
         return
     if len(settings) > 1:
         raise InvalidInputError("--alpha-curve is for one scale, one alpha and one epsilon")
-    curve = alpha_curve(measured, **settings[0])
+    with progress() as announce:
+        announce(f"{measured.name}: {len(SHARES)} shares of alpha")
+        curve = alpha_curve(measured, **settings[0])
     rows = [dict(zip(curve, row, strict=True)) for row in zip(*curve.values(), strict=True)]
     plot = asked.outputs.plot
     data = settings[0] | curve | {"plot": None if plot is None else str(plot)}

@@ -16,7 +16,7 @@ from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, PMLGuarant
 from pmldesign.privacy.laplace_leakage import extreme_output_leakage
 from pmldesign.privacy.loss import SHARES, dp_loss, leakage_at, loss_at
 from pmldesign.privacy.noise import Noise
-from pmldesign.strategies import as_strategy
+from pmldesign.strategies import Strategy, as_strategy
 
 WRITTEN = 4096
 """Up to so many cells the distances of all pairs are taken: some seconds."""
@@ -60,9 +60,7 @@ def leakage(
         scale = positive("scale", scale)
     else:
         scale, shown["epsilon"] = non_negative("scale", scale), epsilon
-    every = measured
-    if measured.cells <= WRITTEN and measured.distance_profile(noise.norm) is not None:
-        every = measured.in_pairs()  # all distances, not the largest alone
+    every = _compared(measured, noise)
     for name, promise in promises.items():
         shown[name] = leakage_at(every, promise, noise=noise, scale=scale)
     shown["dp"] = dp_loss(measured, noise, scale, epsilon or 0.0)
@@ -109,11 +107,19 @@ def alpha_curve(
         raise InvalidInputError(f"shares must be in [0, 1], got {min(shares)} to {max(shares)}")
     promises = _promises(noise, alpha, epsilon)
     scale = positive("scale", scale)
+    every = _compared(measured, noise)
     curves = {
-        name: [loss_at(measured, promise, noise, scale, share) for share in shares]
+        name: [loss_at(every, promise, noise, scale, share) for share in shares]
         for name, promise in promises.items()
     }
     return {"share": [float(share) for share in shares], **curves}
+
+
+def _compared(measured: Strategy, noise: Noise) -> Strategy:
+    """With all distances of columns, not the largest alone, up to WRITTEN cells."""
+    if measured.cells > WRITTEN or measured.distance_profile(noise.norm) is None:
+        return measured
+    return measured.in_pairs()
 
 
 def _promises(

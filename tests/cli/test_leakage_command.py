@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -223,6 +224,20 @@ def test_thousands_of_columns_are_compared_in_pairs():
     D = np.abs(R[:, :, None] - R[:, None, :]).sum(axis=0)
     shown = pml.leakage(R, scale=3.0, alpha=1e-4)
     assert shown["corollary1"] == pytest.approx(corollary_1_in_rows(D / 3, 1e-4), rel=1e-9)
+
+
+def test_a_curve_begins_with_the_leakage_of_thousands_of_columns():
+    R = np.random.default_rng(0).integers(0, 9, (2, 2100)).astype(float)
+    asked = {"scale": 3.0, "alpha": 1e-4}
+    curve = pml.alpha_curve(R, **asked, shares=(1.0,))
+    assert curve["corollary1"] == [pml.leakage(R, **asked)["corollary1"]]
+
+
+def test_every_row_is_announced(run, monkeypatch):
+    lines = []
+    monkeypatch.setattr("pmldesign.cli.leakage.progress", lambda: nullcontext(lines.append))
+    run("leakage", "prefix:4", "--scale", "1,2", "--alpha", 0.1)
+    assert lines == ["prefix:4: 1 of 2", "prefix:4: 2 of 2"]
 
 
 def test_distances_of_counts_write_no_matrix(monkeypatch):
