@@ -206,7 +206,8 @@ def inverted(matrix: Array) -> tuple[Array, int]:
     column of R', that of R has the rows of (R' diag(c)^(1/2))^+ over c^(1/2).
     """
     rows, cells = matrix.shape
-    closed = closed_inverse(matrix)
+    lower = rows == cells and scipy.linalg.bandwidth(matrix)[1] == 0
+    closed = _triangular_inverse(matrix) if lower else closed_inverse(matrix)
     if closed is not None:
         return read_only(closed), rows
     if rows < cells and matrix.size > SVD_ENTRIES:
@@ -222,10 +223,20 @@ def inverted(matrix: Array) -> tuple[Array, int]:
         left, values, right = scipy.linalg.svd(matrix, full_matrices=False, lapack_driver="gesvd")
     rank = int((values > RANK_CUTOFF * values[0]).sum())
     inverse = (right[:rank].T / values[:rank]) @ left[:, :rank].T
-    if rank == matrix.shape[0] == matrix.shape[1] and scipy.linalg.bandwidth(matrix)[1] == 0:
+    if rank == rows and lower:
         # Exact zeros above the diagonal: a stream has no later cell to multiply by 1e-17.
         inverse = scipy.linalg.solve_triangular(matrix, np.eye(rank), lower=True)
     return read_only(np.asarray(inverse, dtype=np.float64)), rank
+
+
+def _triangular_inverse(matrix: Array) -> Array | None:
+    """Of a lower triangular R that is regular for certain, as the norms of R and R^-1 tell."""
+    if not matrix.diagonal().all():
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        inverse = scipy.linalg.solve_triangular(matrix, np.eye(len(matrix)), lower=True)
+        condition = np.linalg.norm(matrix) * np.linalg.norm(inverse)
+    return np.asarray(inverse) if condition * RANK_CUTOFF < 1 else None
 
 
 def _svd(matrix: Array) -> tuple[Array, Array, Array]:

@@ -317,6 +317,24 @@ def test_equal_columns_are_inverted_once(monkeypatch):
     assert shapes == [(5, 4)]
 
 
+@pytest.mark.parametrize("scale", [2.0**-300, 1.0, 2.0**300])
+def test_regular_lower_triangular_strategies_are_not_decomposed(scale, monkeypatch):
+    monkeypatch.setattr(np.linalg, "svd", None)
+    R = scale * np.tril(np.ones((6, 6)))
+    strategy = Strategy("R", R)
+    np.testing.assert_array_equal(strategy.pseudo_inverse, (np.eye(6) - np.eye(6, k=-1)) / scale)
+    assert strategy.rank == 6
+
+
+@pytest.mark.parametrize("last", [0.0, 1e-200, 1e-12])
+def test_lower_triangular_strategies_that_are_not_regular(last):
+    R = np.tril(np.ones((4, 4)))
+    R[3] = [0, 0, 0, last]
+    strategy = Strategy("R", R)
+    assert strategy.rank == 3
+    np.testing.assert_allclose(strategy.pseudo_inverse, np.linalg.pinv(R, rcond=1e-10), atol=1e-12)
+
+
 def test_a_signal_is_heeded_during_a_long_decomposition(monkeypatch):
     """LAPACK comes back to Python when it is done, seconds later: the main thread waits for it."""
     R, threads = gaussian(6, 4, 9), []
