@@ -20,6 +20,15 @@ is at most the minimum of the products: with equality where entries are 0, 1 or 
 Both are linear in the numbers of one factor, those of the others being fixed. So only the extreme
 points of the convex hull of the pairs of columns of a factor matter, and those of the products of
 two hulls, factor by factor.
+
+Few of these do: with A, B, C those of all other factors, |C| <= (AB)^(1/2) <= (A + B)/2, and in l1
+|S| <= M <= min(A, B), the distance is a sum of
+
+    a - c, a + c, b - c, b + c          in l2,
+    a, b, a + b - m - s, a + b - m + s  in l1,
+
+each times a number that is not negative. A pair of columns that another one exceeds in all four is
+left out.
 """
 
 from __future__ import annotations
@@ -31,7 +40,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy
 
-from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
+from pmldesign_solvers.operators.operator import BLOCK_BYTES, EPS, Array
 
 Map = Callable[[Array], Array]
 """y -> M y for y of shape (n_i, c)."""
@@ -77,6 +86,11 @@ MOST_NORMS = 512
 """Columns with more different norms are rounded up to so many."""
 MOST_POINTS = 2**15
 """Most points of a factor, or of a product of factors, that are multiplied with each other."""
+L2_GAINS = np.array([[1.0, 1, 0, 0], [0, 0, 1, 1], [-1, 1, -1, 1]])
+L1_GAINS = np.array([[1.0, 0, 1, 1], [0, 1, 1, 1], [0, 0, -1, -1], [0, 0, -1, 1]])
+"""The four, from the numbers of a pair: see above."""
+MOST_ABOVE = 64
+"""Pairs that others are compared with."""
 FEW_POINTS = 24
 """So many points are not worth a convex hull."""
 HULL_COST = 2**31
@@ -112,7 +126,7 @@ def largest_l2_distance(factors: Sequence[Array]) -> float:
 def largest_distance_of_grams(grams: Sequence[Array]) -> float:
     """`largest_l2_distance` from the Gram matrices R_i^T R_i."""
     points = [_points(gram, gram.diagonal()) for gram in grams]
-    square = largest_sum(points, np.array([1.0, 1.0, -2.0]))
+    square = largest_sum(points, np.array([1.0, 1.0, -2.0]), L2_GAINS)
     return math.sqrt(square)
 
 
@@ -145,7 +159,7 @@ def largest_l1_distance(factors: Sequence[Array]) -> float:
             pairs = np.broadcast_arrays(norm[:, None], norm[None, :], least, signed)
             triples = np.unique(np.stack([entries.ravel() for entries in pairs], axis=1), axis=0)
         points.append(triples)
-    return min(simple, largest_sum(points, np.array([1.0, 1.0, -1.0, -1.0])))
+    return min(simple, largest_sum(points, np.array([1.0, 1.0, -1.0, -1.0]), L1_GAINS))
 
 
 def largest_weighted_distance(factors: Sequence[Array], weights: Array) -> float:
@@ -208,29 +222,45 @@ def _points(inner: Array, norms: Array) -> Array:
     return np.concatenate([below, above])
 
 
-def largest_sum(points: Sequence[Array], signs: Array) -> float:
+def largest_sum(points: Sequence[Array], signs: Array, gains: Array | None = None) -> float:
     """Largest sum of signs times products over all choices of a point of each factor.
 
     Args:
         points: for every factor the numbers of its points, shape (points, terms); the first term
             is at least 0 and at least as large as the absolute values of the others.
         signs: shape (terms,), those of terms with a positive sign, 1 or 2 of them, before others.
+        gains: shape (terms, sums); the sum grows with all of these, whatever the other factors are.
 
     Returns:
         The maximum, at least 0, but for rounding upwards; or a bound where the points are too many.
     """
     size = 2 * math.prod(float(corners[:, 0].max()) for corners in points)
-    *fewer, most = sorted(map(_extreme, points), key=len)
+    *fewer, most = sorted((_extreme(_highest(one, gains)) for one in points), key=len)
     total = np.ones((1, len(signs)))
     for corners in [*fewer, most]:
         if len(total) * len(corners) > MOST_POINTS**2 // 64:
             return 2 * size * (1 + DISTANCE_ROUNDING)
         if corners is most:  # no hull of the last product, which has the most points
             break
-        total = _extreme((total[:, None, :] * corners).reshape(-1, len(signs)))
+        products = (total[:, None, :] * corners).reshape(-1, len(signs))
+        total = _extreme(_highest(products, gains))
     blocks = np.array_split(total * signs, 1 + 8 * len(total) * len(most) // BLOCK_BYTES)
     largest = max(float((block @ most.T).max()) for block in blocks)
     return max(0.0, largest) + DISTANCE_ROUNDING * size
+
+
+def _highest(points: Array, gains: Array | None) -> Array:
+    """Points without those of which all gains are exceeded by another one's, but for rounding."""
+    if gains is None or len(points) <= FEW_POINTS:
+        return points
+    values = points @ gains
+    rounding = 4 * EPS * float(np.abs(values).max())
+    left = np.argsort(-values.sum(axis=1), kind="stable")
+    kept: list[int] = []
+    while len(left) and len(kept) < MOST_ABOVE:
+        kept.append(int(left[0]))
+        left = left[(values[left] > values[left[0]] + rounding).any(axis=1)]
+    return np.asarray(points[np.append(kept, left)])
 
 
 def _extreme(points: Array) -> Array:

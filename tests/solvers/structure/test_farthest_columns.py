@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -153,6 +154,49 @@ def test_largest_sums(seed, k, count):
     signs = np.array([1.0, -1.0])
     exact = max(float(np.prod(chosen, axis=0) @ signs) for chosen in itertools.product(*points))
     assert exact * (1 - 1e-13) <= kronecker.largest_sum(points, signs) <= exact + 1e-10
+
+
+def test_ten_attributes_with_columns_of_all_lengths_have_no_hull(monkeypatch):
+    """Products of 12 columns, non-negative: those of disjoint support, or the longest two, tell."""
+    asked = []
+
+    def counted(points):
+        asked.append(len(points))
+        return ConvexHull(points)
+
+    monkeypatch.setattr("scipy.spatial.ConvexHull", counted)
+    rng = np.random.default_rng(3)
+    lengths = [rng.uniform(0.5, 1, 12) for _ in range(10)]
+    longest = math.prod(float(one.max()) for one in lengths)
+    second = max(longest / float(one.max()) * float(np.sort(one)[-2]) for one in lengths)
+    factors = [np.diag(one) for one in lengths]
+    assert largest_l1_distance(factors) == pytest.approx(longest + second, rel=1e-9)
+    assert largest_l2_distance(factors) == pytest.approx(math.hypot(longest, second), rel=1e-9)
+    assert sum(asked) < 1000
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["l1", "l2"]))
+def test_what_is_left_out_has_no_largest_sum(seed, norm):
+    """Against the sums of all choices of a point of each of three factors."""
+    rng = np.random.default_rng(seed)
+    points = []
+    for _ in range(3):
+        columns = rng.standard_normal((4, 9)) * rng.uniform(0, 2, 9)
+        i, j = (one.ravel() for one in np.indices((9, 9)))
+        x, y = columns[:, i], columns[:, j]
+        if norm == "l2":
+            numbers = (x**2).sum(axis=0), (y**2).sum(axis=0), (x * y).sum(axis=0)
+        else:
+            least = np.minimum(abs(x), abs(y))
+            signed = (np.sign(x * y) * least).sum(axis=0)
+            numbers = abs(x).sum(axis=0), abs(y).sum(axis=0), least.sum(axis=0), signed
+        points.append(np.stack(numbers, axis=1))
+    gains = kronecker.L2_GAINS if norm == "l2" else kronecker.L1_GAINS
+    signs = np.array([1.0, 1, -2] if norm == "l2" else [1.0, 1, -1, -1])
+    exact = float(np.einsum("it,jt,kt,t->ijk", *points, signs).max())
+    few = [kronecker._highest(one, gains) for one in points]
+    assert sum(map(len, few)) < sum(map(len, points))
+    assert float(np.einsum("it,jt,kt,t->ijk", *few, signs).max()) == pytest.approx(exact, rel=1e-12)
 
 
 def test_the_tree_of_a_million_cells():
