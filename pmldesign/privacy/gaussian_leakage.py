@@ -60,8 +60,8 @@ of the largest above the distance itself."""
 SAMPLE = 64
 """With more cells than this, so many of them choose c in the envelope bound."""
 GRIDS = (1.0, 5), (0.3, 2), (0.03, 2)
-"""Steps of log(e^eps - c), and how many on each side, in the search for c: within 1e-7 of the
-smallest bound."""
+"""Steps of log(e^eps - c), and how many on each side, in the search for c: most often within 1e-7
+of the smallest bound."""
 
 
 def gaussian_slack_delta(
