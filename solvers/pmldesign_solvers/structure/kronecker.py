@@ -138,14 +138,19 @@ def largest_l1_distance(factors: Sequence[Array]) -> float:
     """
     norms = [np.abs(factor).sum(axis=0) for factor in factors]
     simple = 2 * math.prod(float(norm.max()) for norm in norms) * (1 + DISTANCE_ROUNDING)
-    counts = [bool(((factor == 0) | (factor == factor.max())).all()) for factor in factors]
+    tops = [max(float(factor.max()), 0.0) for factor in factors]
+    counts = [
+        bool(((factor == 0) | (factor == top)).all())
+        for factor, top in zip(factors, tops, strict=True)
+    ]
     costs = [r * n * n for r, n in (factor.shape for factor in factors)]
     if any(c > (COUNTS_COST if told else L1_COST) for c, told in zip(costs, counts, strict=True)):
         return simple
     points = []
-    for factor, norm, told in zip(factors, norms, counts, strict=True):
+    for factor, norm, told, top in zip(factors, norms, counts, tops, strict=True):
         if told:  # the smaller one of 0 and 1 is their product
-            least = factor.T @ factor / max(float(factor.max()), np.finfo(np.float64).tiny)
+            counted = (factor > 0).astype(np.float64)
+            least = top * (counted.T @ counted)
             points.append(_points(least, norm)[:, [0, 1, 2, 2]])
             continue
         columns = np.ascontiguousarray(factor.T)

@@ -95,6 +95,17 @@ def test_l1_distances_of_counts_compare_no_entries(factors, size):
     assert exact * (1 - 1e-14) <= found <= exact + 1e-10 * longest
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 1), (2, 2)])
+def test_distances_beside_every_small_factor_of_signs(shape):
+    """Rows and columns alone, zeros, equal columns, and entries of one sign are among them."""
+    sums = np.tril(np.ones((3, 3)))
+    for entries in itertools.product([-1.0, 0.0, 1.0], repeat=math.prod(shape)):
+        factors = [sums, np.reshape(entries, shape)]
+        points = columns(factors)
+        assert largest_l1_distance(factors) == pytest.approx(pdist(points, "cityblock").max())
+        assert largest_l2_distance(factors) == pytest.approx(pdist(points).max())
+
+
 @given(products(), st.booleans(), st.integers(0, 2**32 - 1))
 def test_weighted_products(factors, large, seed):
     rng = np.random.default_rng(seed)
