@@ -125,7 +125,7 @@ PAIRED = 4e-10
 ASSEMBLED, ANSWERED = 1e-7, 1e-10
 """Seconds that an entry of the strategy takes when blocks are put together and get their noise, and
 more of them for each query, that L R = A is seen."""
-INVERTED = 1.5e9
+INVERTED = 1.2e9
 """Of n m^2 a second, m < n, that the inverse of a wide strategy and its certificate take."""
 
 
