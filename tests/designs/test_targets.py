@@ -11,7 +11,7 @@ import pmldesign as pml
 from pmldesign.designs import Targets, dispatch, least_share, named_targets, rivals
 from pmldesign.designs.targets import budgets
 from pmldesign.factorization import answer
-from pmldesign.privacy import PrivacyCurve, calibrate, laplace_renyi
+from pmldesign.privacy import Noise, PrivacyCurve, calibrate, laplace_renyi
 from pmldesign.strategies import baseline
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import Status
@@ -150,6 +150,21 @@ def test_a_time_limit_leaves_time_for_the_noise(monkeypatch, guarantee):
     pml.least_budget("prefix:8", 8.0, guarantee, time_limit=100.0, search_time=0.01)
     assert limits
     assert max(limits) <= 60.0
+
+
+def test_half_widths_that_end_far_too_late_are_refused(monkeypatch):
+    """Of Laplace noise: a delta leaves Gaussian noise, a pure epsilon nothing."""
+
+    def seconds(_strategy, _workload, noise, *_):
+        return 100.0 if noise is Noise.LAPLACE else 0.0
+
+    monkeypatch.setattr("pmldesign.designs.targets.least.error_seconds", seconds)
+    wanted, asked = Targets(8.0, level=0.9), {"search_time": 0.01, "time_limit": 10.0}
+    found = pml.least_budget("prefix:6", wanted, DELTA, **asked)
+    assert found.mechanism.noise is Noise.GAUSSIAN
+    with pytest.raises(pml.InvalidInputError, match=r"Laplace noise take about 101 s, far beyond"):
+        pml.least_budget("prefix:6", wanted, pml.PureDP(1), **asked)
+    assert pml.least_budget("prefix:6", wanted, pml.PureDP(1), search_time=0.01).enough > 0
 
 
 @pytest.mark.parametrize("guarantee", [pml.EnvelopePML(1, 1e-3, 0.05), pml.PML(1, 0.05)])

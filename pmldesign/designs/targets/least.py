@@ -20,7 +20,7 @@ from pmldesign.arguments import non_negative, positive
 from pmldesign.bounds.bound import BoundProblem
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.options import LEAST_GAIN, LEAST_TIME, SEARCH_SECONDS, DesignOptions
-from pmldesign.designs.results import Design
+from pmldesign.designs.results import Design, as_invalid_input
 from pmldesign.designs.rivals import (
     error_seconds,
     require_quick,
@@ -51,7 +51,7 @@ from pmldesign.strategies.baselines.registry import usual_baselines
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm.solution import BEYOND, Status
 
 BUDGET_GAP = 1e-5
 """Of the bounds on the budget for Gaussian noise, by default."""
@@ -205,6 +205,8 @@ def least_budget(
     for kind in kinds:
         after = error_seconds(design.strategy, normalised, kind, math.inf, level)
         try:
+            if after > BEYOND:
+                _require_time(time.perf_counter() - begin + after, normalised, kind, wanted)
             found = _strategies(
                 normalised,
                 guarantee,
@@ -228,6 +230,13 @@ def least_budget(
     return LeastBudget(
         queries, checked, name, best.budget, least, noisy, normalised, design, wanted.own_grid
     )
+
+
+def _require_time(seconds: float, workload: Workload, kind: Noise, options: DesignOptions) -> None:
+    """Refuse half-widths that end far too late."""
+    what = f"half-widths under {kind.value.capitalize()} noise take"
+    with as_invalid_input(workload):
+        options.stopping.require(seconds, what, "ask for standard deviations")
 
 
 def _certified(
