@@ -156,9 +156,10 @@ def _together(
     tasks: Mapping[int, Callable[[], T]], width: int
 ) -> Generator[tuple[int, T], None, None]:
     """The results of tasks, `width` of them under way at most."""
-    from multiprocessing.resource_tracker import ensure_running
+    from multiprocessing import resource_tracker
 
     from joblib import Parallel, delayed
+    from joblib.externals.loky.backend import resource_tracker as another_tracker
 
     # a batch of one task: a worker that dies takes no finished results along
     # max_nbytes=None: no files in shared memory, which a killed process would leave
@@ -166,7 +167,8 @@ def _together(
         return_as="generator_unordered", batch_size=1, pre_dispatch=width, max_nbytes=None
     )
     # Ctrl-C of a terminal reaches every process: workers begin, and stay, with it blocked
-    ensure_running()  # which unblocks it
+    resource_tracker.ensure_running()  # both unblock it when they begin
+    another_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         results = parallel(delayed(_numbered)(index, task) for index, task in [*tasks.items()])
