@@ -138,19 +138,15 @@ def largest_l1_distance(factors: Sequence[Array]) -> float:
     """
     norms = [np.abs(factor).sum(axis=0) for factor in factors]
     simple = 2 * math.prod(float(norm.max()) for norm in norms) * (1 + DISTANCE_ROUNDING)
-    tops = [max(float(factor.max()), 0.0) for factor in factors]
-    counts = [
-        bool(((factor == 0) | (factor == top)).all())
-        for factor, top in zip(factors, tops, strict=True)
-    ]
-    costs = [r * n * n for r, n in (factor.shape for factor in factors)]
-    if any(c > (COUNTS_COST if told else L1_COST) for c, told in zip(costs, counts, strict=True)):
-        return simple
+    sizes = [_only_entry(factor) for factor in factors]
+    for (r, n), only in zip((factor.shape for factor in factors), sizes, strict=True):
+        if r * n * n > (L1_COST if only is None else COUNTS_COST):
+            return simple
     points = []
-    for factor, norm, told, top in zip(factors, norms, counts, tops, strict=True):
-        if told:  # the smaller one of 0 and 1 is their product
+    for factor, norm, only in zip(factors, norms, sizes, strict=True):
+        if only is not None:  # the smaller one of 0 and 1 is their product
             counted = (factor > 0).astype(np.float64)
-            least = top * (counted.T @ counted)
+            least = only * (counted.T @ counted)
             points.append(_points(least, norm)[:, [0, 1, 2, 2]])
             continue
         columns = np.ascontiguousarray(factor.T)
@@ -165,6 +161,12 @@ def largest_l1_distance(factors: Sequence[Array]) -> float:
             triples = np.unique(np.stack([entries.ravel() for entries in pairs], axis=1), axis=0)
         points.append(triples)
     return min(simple, largest_sum(points, np.array([1.0, 1.0, -1.0, -1.0]), L1_GAINS))
+
+
+def _only_entry(factor: Array) -> float | None:
+    """The positive number that all entries are but zeros, 0 of zeros alone; None of any others."""
+    largest = max(float(factor.max()), 0.0)
+    return largest if ((factor == 0) | (factor == largest)).all() else None
 
 
 def largest_weighted_distance(factors: Sequence[Array], weights: Array) -> float:
