@@ -149,9 +149,10 @@ class Measurable(ABC):
             InvalidInputError: beside named answers, add-remove neighbours, which have others.
         """
         self._require_same_answers(neighbours)
-        if (neighbours, norm) not in self._written_distances:
-            self._written_distances[neighbours, norm] = self._of_matrix(neighbours, norm)
-        return self._written_distances[neighbours, norm]
+        asked = neighbours, norm, self.by_diameter  # copies that differ in this share what is known
+        if asked not in self._written_distances:
+            self._written_distances[asked] = self._of_matrix(neighbours, norm)
+        return self._written_distances[asked]
 
     def sensitivity_for(self, neighbours: Neighbours, noise: Noise) -> float:
         """The same in the norm of a noise; for the cube by the matrix itself."""
@@ -164,7 +165,7 @@ class Measurable(ABC):
             raise beside_records(self.public.name)
 
     @cached_property
-    def _written_distances(self) -> dict[tuple[Neighbours, Norm], float]:
+    def _written_distances(self) -> dict[tuple[Neighbours, Norm, bool | None], float]:
         return {}
 
     def _of_matrix(self, neighbours: Neighbours, norm: Norm) -> float:

@@ -8,6 +8,7 @@ from pmldesign.designs import rivals
 from pmldesign.files import verify_file, write_strategy
 from pmldesign.privacy import (
     calibrate,
+    columns,
     gaussian_envelope_delta,
     gaussian_slack_delta,
     laplace_leakage_bound,
@@ -61,6 +62,21 @@ def test_a_design_has_it_where_time_is_short(tmp_path, monkeypatch, noise, guara
     assert verify_file(tmp_path / "coarse.npz").holds
     compared = pml.compare("prefix:12", ["design"], guarantee=guarantee, time_limit=100.0)
     assert compared.rows[0].error == pytest.approx(best.error(), rel=1e-6)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_distances_do_not_depend_on_which_was_asked_first(first, monkeypatch):
+    """The largest distance of a strategy, 5, and the bound of its coarse form."""
+    monkeypatch.setattr(columns, "MOST_PAIRED", {1: 0})
+    strategy = Strategy("R", [[3.0, 0.0, 0.0, 0.0], [0.0, 2.0, 1.0, -2.0]])
+    _ = strategy.sensitivity  # what the copy knows as well
+    asked = [strategy.coarse(), strategy]
+    known = {
+        one.by_diameter: one.sensitivity_under(pml.Neighbours.REPLACE, "l1")
+        for one in (asked if first else asked[::-1])
+    }
+    assert known[None] == 5.0
+    assert known[True] == pytest.approx(2.5 + 3.0)  # the largest distances from the mean
 
 
 def test_an_error_that_would_end_far_too_late_is_left_out_or_refused(monkeypatch):
