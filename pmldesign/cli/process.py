@@ -268,7 +268,7 @@ class _Commands(click.Group):
         try:
             result = super().invoke(ctx)
             if interrupted():
-                raise NotConvergedError(UNFINISHED)
+                raise NotConvergedError(_unfinished(written))
             return result
         except PmldesignError as error:
             complain(f"error: {printable(str(error))}")
@@ -284,7 +284,7 @@ class _Commands(click.Group):
             if not interrupted():
                 raise
             result = _signals.shown or written
-            complain(f"error: {UNFINISHED if result else INTERRUPTED}")
+            complain(f"error: {_unfinished(written) if result else INTERRUPTED}")
             ctx.exit(3 if result else 1)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -295,6 +295,12 @@ class _Commands(click.Group):
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             _in_one_line(error, ctx)
+
+
+def _unfinished(written: Iterable[object]) -> str:
+    """What Ctrl-C has left, with the names of files, of which nothing else may have told."""
+    names = ", ".join(printable(str(path)) for path in written)
+    return f"{UNFINISHED}; written: {names}" if names else UNFINISHED
 
 
 def _in_one_line(error: click.UsageError, ctx: click.Context) -> NoReturn:

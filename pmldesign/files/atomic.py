@@ -22,8 +22,8 @@ from typing import IO, Any, Literal
 from pmldesign.errors import FileError, PmldesignError
 
 PathName = str | os.PathLike[str]
-written: deque[Path] = deque(maxlen=1)
-"""The file that was completed last, if any: until somebody clears it."""
+written: deque[PathName] = deque(maxlen=20)
+"""The files that were completed last: until somebody clears it."""
 SIGNALS = [
     signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
@@ -96,7 +96,7 @@ def atomic_write(path: PathName, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
             if target.exists():
                 shutil.copymode(target, temporary)
             temporary.replace(target)
-            written.append(target)
+            written.append(path)
         except OSError as error:
             if isinstance(error, PmldesignError):
                 raise

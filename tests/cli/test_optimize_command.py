@@ -306,7 +306,7 @@ def test_ctrl_c_after_the_design_keeps_it_and_exits_3(run, tmp_path, monkeypatch
     assert result.exit_code == 3
     assert [row["name"] for row in json.loads(result.stdout)["strategies"]] == ["design"]
     *notes, error = result.stderr.splitlines()
-    assert error == f"error: {process.UNFINISHED}"
+    assert error == f"error: {process.UNFINISHED}; written: s.npz"
     assert notes[-1] == "note: the table ends before 'tree': interrupted"
     assert ("note: the lower bound is left out: interrupted" in notes) == (later == "bound")
     assert (tmp_path / "s.npz").exists()
@@ -346,13 +346,14 @@ def test_ctrl_c_in_a_page_or_the_last_table_leaves_what_is_shown(run, monkeypatc
 
 
 @pytest.mark.usefixtures("signalled")
-def test_ctrl_c_after_the_file_and_before_json_tells_that_there_is_a_result(run, monkeypatch):
+def test_ctrl_c_after_a_file_and_before_anything_is_shown_tells_what_is_written(run, monkeypatch):
     def stop(*_arguments, **_options):
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr("pmldesign.cli.documents.designs.table_of", stop)
     written = run("optimize", "prefix:4", "--json", "-o", "s.npz")
-    assert (written.exit_code, written.stderr) == (3, f"error: {process.UNFINISHED}\n")
+    said = f"error: {process.UNFINISHED}; written: s.npz\n"
+    assert (written.exit_code, written.stdout, written.stderr) == (3, "", said)
     nothing = run("optimize", "prefix:4", "--json")
     assert (nothing.exit_code, nothing.stderr) == (1, f"error: {process.INTERRUPTED}\n")
 

@@ -337,7 +337,8 @@ def test_a_signal_waits_until_a_file_is_written_and_a_second_one_does_not(
     folder.mkdir()
     (folder / "w.csv").write_text("before")
     options = ["workload", "prefix:2", "-o", "w.csv", names]
-    says = {1: INTERRUPTED, 3: f"error: {pmldesign.cli.process.UNFINISHED}\n"}.get(code, "")
+    unfinished = f"error: {pmldesign.cli.process.UNFINISHED}; written: w.csv\n"
+    says = {1: INTERRUPTED, 3: unfinished}.get(code, "")
     assert forked(WRITING, *options, folder=folder) == (code, says)
     assert [path.name for path in folder.iterdir()] == ["w.csv"]
     assert (folder / "w.csv").read_text() == content

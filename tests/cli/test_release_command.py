@@ -251,7 +251,8 @@ def test_ctrl_c_after_payment_says_that_the_release_is_there(run, people, monkey
     monkeypatch.setattr(Account, "spend", signalled(signal.SIGINT, Account.spend))
     result = run(*ASK, "--ledger", "ledger", "--budget", "epsilon=1", "-o", "t.csv")
     assert (result.exit_code, (people / "t.csv").exists()) == (3, True)
-    assert result.stderr.splitlines()[-1] == f"error: {process.UNFINISHED}"
+    said = f"error: {process.UNFINISHED}; written: t.manifest.json, t.csv"
+    assert result.stderr.splitlines()[-1] == said
 
 
 def test_an_answer_of_a_stream_that_was_drawn_is_shown(run, tmp_path, monkeypatch, signalled):

@@ -3,6 +3,7 @@
 import json
 import math
 import multiprocessing
+import resource
 from fractions import Fraction
 
 import mpmath
@@ -170,6 +171,41 @@ def test_nothing_is_drawn_if_the_entry_cannot_be_written(tmp_path, data, monkeyp
             sampler=lambda *a: drawn.append(a),
         )
     assert not drawn
+
+
+@pytest.mark.parametrize("room", [0, 1, 40])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_line_for_which_the_disk_has_no_room_is_taken_back(tmp_path, data, begun, room):
+    """Nothing was drawn for it, and a part of it would refuse every later release."""
+    ledger, budget = tmp_path / "ledger.jsonl", Budget(1.0, 0.0, 1.0)
+    ledger.touch()
+    if begun:
+        release_tables(made(PureDP(0.5)), data, ledger=ledger, budget=budget)
+    before, drawn = ledger.read_bytes(), []
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + room, limits[1]))
+    try:
+        with pytest.raises(FileError, match="cannot write the ledger"):
+            release_tables(
+                made(PureDP(0.5)), data, ledger=ledger, budget=budget, sampler=drawn.append
+            )
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (ledger.read_bytes(), drawn) == (before, [])
+    release_tables(made(PureDP(0.5)), data, ledger=ledger, budget=budget)
+    assert len(entries(ledger)) == 2 + begun
+
+
+def test_a_ledger_that_was_replaced_meanwhile_pays_for_nothing(tmp_path, data):
+    """As an editor does that writes a file anew: what is paid into the old one nobody sees."""
+    ledger = tmp_path / "ledger.jsonl"
+    release_tables(made(PureDP(0.5)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
+    with open_ledger(Ledger(ledger), exact_noise(made(PureDP(0.5))), data) as account:
+        (tmp_path / "edited").write_bytes(ledger.read_bytes())
+        (tmp_path / "edited").replace(ledger)
+        with pytest.raises(FileError, match="it was replaced"):
+            account.spend(exact_noise(made(PureDP(0.5))), None)
+    assert len(entries(ledger)) == 2
 
 
 def test_a_missing_extra_costs_nothing(tmp_path, data, monkeypatch):

@@ -16,12 +16,13 @@ Both have the line on the disk when `append` returns: fsync of the file and its 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -68,7 +69,7 @@ class Store(Protocol):
 
 
 class FileStore:
-    """A file of lines, locked while it is open."""
+    """A file of lines, locked while it is open, without a buffer."""
 
     def __init__(self, path: Path, handle: IO[bytes]) -> None:
         self.name, self._path, self._handle = str(path), path, handle
@@ -76,27 +77,32 @@ class FileStore:
     def read(self) -> list[bytes]:
         """As `Store.read`."""
         try:
+            if self._handle.seek(0, os.SEEK_END) > MOST_BYTES:
+                return [b""]
             self._handle.seek(0)
-            content = self._handle.read(MOST_BYTES + 1)
+            content = self._handle.read()
         except OSError as error:
             raise FileError(
                 f"cannot read the ledger {self.name!r}: {error.strerror or error}"
             ) from None
-        if content and (not content.endswith(b"\n") or len(content) > MOST_BYTES):
-            return [b""]
-        return content.splitlines()
+        return content.splitlines() if content.endswith(b"\n") or not content else [b""]
 
     def append(self, place: int, line: bytes) -> bool:  # noqa: ARG002 - under the lock it is free
-        """As `Store.append`."""
+        """As `Store.append`; what cannot be written to its end is taken back."""
+        end, rest = self._handle.seek(0, os.SEEK_END), line + b"\n"
         try:
-            self._handle.write(line + b"\n")
-            self._handle.flush()
+            if not os.path.samestat(os.fstat(self._handle.fileno()), self._path.stat()):
+                raise OSError(errno.ESTALE, "it was replaced by another file")
+            while rest:
+                rest = rest[self._handle.write(rest) :]
             os.fsync(self._handle.fileno())
+            sync_folder(Path(os.path.realpath(self._path)).parent)
         except OSError as error:
+            with suppress(OSError):
+                self._handle.truncate(end)
             raise FileError(
                 f"cannot write the ledger {self.name!r}: {error.strerror or error}"
             ) from None
-        sync_folder(Path(os.path.realpath(self._path)).parent)
         return True
 
 
@@ -161,7 +167,7 @@ def opened_store(place: PathName, people: str | None, *, new: bool) -> Iterator[
         return
     path = Path(place)
     try:
-        handle = path.open("a+b" if new else "rb")
+        handle = path.open("a+b" if new else "rb", buffering=0)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise FileError(f"cannot open the ledger {str(path)!r}: {reason}") from None
