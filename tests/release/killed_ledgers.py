@@ -1,19 +1,23 @@
-"""Processes that release from one ledger at the same time and are killed at random moments."""
+"""Processes that release from one ledger at the same time; each is killed, or its disk is full."""
 
 import os
+import resource
 import signal
 import time
+from contextlib import nullcontext, suppress
 from fractions import Fraction
 
 import numpy as np
 
-from pmldesign.errors import InfeasibleError
+from pmldesign.errors import FileError, InfeasibleError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PureDP
 from pmldesign.release import Ledger, carry_out, prepare, read_ledger
 
 PEOPLE, COST = "panel", 0.125
 """Of one release, of a budget of 1."""
+FULL = 20_000
+"""More bytes than any of the files has."""
 
 
 def prepared_release():
@@ -33,23 +37,31 @@ def releases(prepared, place, folder, number):
 
 
 def attacked(prepared, place, folder, rng, *, processes, longest):
-    """Start processes, kill those that are not done in time, and what was wrong afterwards."""
+    """Start processes, kill two thirds at random moments, and what was wrong afterwards.
+
+    The last third ends by itself, where a file that it writes becomes too long at the latest.
+    """
     np.save(folder / "x.npy", np.array([3, 1, 4]))
     ends = []
     for number in range(processes):
+        full = int(FULL ** rng.random()) if number % 3 == 2 else 0
         child = os.fork()
         if child == 0:
+            if full:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (full, full))
             code = 99
             try:
-                releases(prepared, place, folder, number)
+                with suppress(FileError) if full else nullcontext():
+                    releases(prepared, place, folder, number)
                 code = 0
             finally:
                 os._exit(code)
-        ends.append((time.monotonic() + rng.uniform(0, longest), child))
+        ends.append((time.monotonic() + rng.uniform(0, longest), child, full))
     codes = []
-    for end, child in sorted(ends):
+    for end, child, full in sorted(ends):
         time.sleep(max(0.0, end - time.monotonic()))
-        os.kill(child, signal.SIGKILL)
+        if not full:
+            os.kill(child, signal.SIGKILL)
         codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     releases(prepared, place, folder, "last")  # what is left can still be spent, and no more
     account = read_ledger(place, PEOPLE)

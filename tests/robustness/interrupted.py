@@ -4,10 +4,11 @@
 
 Commands are those of interrupted.txt. The moment is in processor time, from 0.05 s to their length,
 so that a busy machine does no harm. What is checked: how much processor time it takes from then on,
-the exit code, that at most one line comes on standard error, and something on standard output where
-there is a result; that every file is as before or complete; that answers of a stream are those of
-its state; that a ledger is whole, and what it paid for is there; that no process is left. Prints
-every command that fails, with its stack where it goes on.
+the exit code, that at most one line comes on standard error, and where there is a result something
+on standard output, or the names of files on standard error; that every file is as before or
+complete, and that it is the named ones that are new; that answers of a stream are those of its
+state; that a ledger is whole, and what it paid for is there; that no process is left. Prints every
+command that fails, with its stack where it goes on.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import numpy as np
 from click.testing import CliRunner
 
 from pmldesign.cli import main as main_command
+from pmldesign.cli.process import UNFINISHED
 
 ALLOWED, WAITED = 2.0, 60.0
 """Seconds after the signal: of the processor, and of the clock for one that only waits."""
@@ -189,7 +191,7 @@ def interrupted(
         shown, errors = out.read(), err.read()
     ending = f"{after:.2f} s, exit code {code}" if sent else f"ended before, exit code {code}"
     if late:
-        left(before, shown, code)
+        left(before, shown, errors, code)
         return [f"goes on: {errors}"], ending
     faults = (
         [] if code in (0, *(ERRORS[number] if sent else (3,))) else [f"exit code {code}: {errors}"]
@@ -198,24 +200,33 @@ def interrupted(
     if (sent and len(lines) > 1) or "Traceback" in errors or "failed" in errors:
         faults.append(f"standard error: {errors}")
     told = number == signal.SIGINT and sent and code != 0 and words[0] != "stream"
-    if told and bool(shown) != (code == 3):
-        faults.append(f"exit code {code}, standard output {shown[:200]!r}")
+    if told and bool(shown or named(errors)) != (code == 3):
+        faults.append(f"exit code {code}, standard output {shown[:200]!r}: {errors}")
     if code == 0 and "interrupted" in errors:
         faults.append(f"exit code 0: {errors}")
     if outlived(child):
         faults.append("a process is left")
-    return faults + left(before, shown, code), ending
+    return faults + left(before, shown, errors, code), ending
 
 
-def left(before: set[Path], shown: str, code: int) -> list[str]:
+def named(errors: str) -> set[str]:
+    """The files that standard error says are written."""
+    return {
+        Path(name).name for name in errors.partition("; written: ")[2].strip().split(", ") if name
+    }
+
+
+def left(before: set[Path], shown: str, errors: str, code: int) -> list[str]:
     """What is wrong with the files that a command has left, which are removed."""
-    faults = []
+    faults, cut = [], UNFINISHED in errors
     new = sorted(set(HERE.iterdir()) - before)
     for path in new:
         try:
             if path.is_file() and path.read_text(errors="replace") == OLD:
-                if code in (0, 3):
+                if code in (0, 3) and (not cut or path.name in named(errors)):
                     raise ValueError("not written")
+            elif cut and path.suffix in COMPLETE and path.name not in named(errors):
+                raise ValueError("written, but not named")
             elif path.name.startswith("."):
                 raise ValueError("a temporary file")
             elif path.name == "state":

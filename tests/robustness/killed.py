@@ -2,7 +2,8 @@
 
     python tests/robustness/killed.py [kills] [seed]
 
-Each kind of stream is killed so often.
+Each kind of stream is killed so often, and some of their processes find a full disk. In half of the
+streams the record is written anew whenever half of it is no longer needed.
 
 *By hand.*
  A supervisor runs `pmldesign stream` with a state, kills it (SIGKILL), and starts it again,
@@ -13,7 +14,8 @@ shows whether each input was counted once; what is left tells whether two steps 
 
 *As a service.* examples/service/feed.py feeds a file that grows, cut anywhere, and appends answers
 to another file. It is killed, with the stream or alone, or the stream is, and started again at
-once. In the end the file of answers has every step once, in order, and is what the state repeats.
+once, or a second one before. In the end the file of answers has every step once, in order, and is
+what the state repeats.
 
 *With events.* The same for two series, a step of which is any number of lines.
 """
@@ -22,12 +24,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import resource
 import signal
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -38,6 +42,7 @@ from click.testing import CliRunner
 from pmldesign.cli import main as main_command
 from pmldesign.designs import factorize
 from pmldesign.files import write_strategy
+from pmldesign.streams import log
 
 STEPS = 60
 EPSILON = "2e3"
@@ -85,15 +90,21 @@ class Supervisor:
     def _process(self, lines: str, seconds: float | None) -> None:
         arguments = ["stream", str(self.file), "--epsilon", EPSILON, "--delta", "1e-6", "--state"]
         arguments += [str(self.state), "--commit", str(self.rng.integers(1, 7))]
-        first, second = started(arguments, lines), None
+        full = None if seconds is None else self._full()
+        first, second = started(arguments, lines, full), None
         if seconds is not None:
             time.sleep(seconds)
             if self.rng.random() < 0.1:
-                second = started(arguments, lines)
+                second = started(arguments, lines, full)
                 self._ended(*second, {0, 2, 6})
             os.kill(first[0], signal.SIGKILL)
         # one of two is refused: the state is in use, or all of its steps are taken
-        self._ended(*first, {0, 2, 6} if second else {0})
+        self._ended(*first, {0, 2, 6} if second else {0} if full is None else {0, 6})
+
+    def _full(self) -> int | None:
+        """For a process in ten: so many bytes a file may have, about as many as the record has."""
+        size = self.state.stat().st_size if self.state.exists() else 500
+        return int(size * self.rng.uniform(0, 1.5)) if self.rng.random() < 0.1 else None
 
     def _ended(self, child: int, out: int, codes: set[int]) -> None:
         """Wait for the end of a process, and read what it answered."""
@@ -153,8 +164,26 @@ class Service(Supervisor):
             self._check()
 
     def _fed(self, end: bool) -> None:
-        seconds, way = self.rng.uniform(0, LONGEST), self.rng.random()
-        doomed = seconds if end and way < 0.3 else None
+        fed = [self._feeder(end)]
+        if end and self.rng.random() < 0.1:  # it waits until the stream of the first has ended
+            fed.append(self._feeder(end))
+        for child, doomed, full in fed:
+            if doomed is None and end:
+                time.sleep(self.rng.uniform(0, LONGEST))
+                if self.rng.random() < 0.5:
+                    os.kill(child, signal.SIGKILL)  # its stream goes on for a while
+                else:
+                    os.killpg(child, signal.SIGKILL)
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            self.kills += abs(code) == signal.SIGKILL
+            ends = {signal.SIGKILL} if end else {0}
+            if abs(code) not in (ends if full is None else {*ends, 6}):
+                self.wrong[f"exit code {code} of the feeder"] += 1
+
+    def _feeder(self, end: bool) -> tuple[int, float | None, int | None]:
+        """Its process, when its stream is killed, and from how many bytes its disk is full."""
+        full = self._full() if end else None
+        doomed = self.rng.uniform(0, LONGEST) if end and self.rng.random() < 0.3 else None
         options = ["--commit", str(self.rng.integers(1, 7)), "--epsilon", EPSILON, "--delta"]
         options += ["1e-6", "--state", str(self.state), *["--follow"] * end, *self.options]
         sys.stdout.flush()
@@ -164,25 +193,14 @@ class Service(Supervisor):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             feeder = examples()
             feeder.PAUSE = 0.002
-            feeder.subprocess.Popen = lambda *arguments, **files: Forked(
-                doomed, *arguments, **files
-            )
+            feeder.subprocess.Popen = partial(Forked, doomed, full)
             code = 98
             try:
                 code = feeder.main([str(self.file), str(self.counts), str(self.answers), *options])
             finally:
                 os._exit(abs(code))
         os.setpgid(child, child)  # whoever of the two is first
-        if doomed is None and end:
-            time.sleep(seconds)
-            if way < 0.6:
-                os.kill(child, signal.SIGKILL)  # its stream goes on for a while
-            else:
-                os.killpg(child, signal.SIGKILL)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        self.kills += abs(code) == signal.SIGKILL
-        if abs(code) not in ({signal.SIGKILL} if end else {0}):
-            self.wrong[f"exit code {code} of the feeder"] += 1
+        return child, doomed, full
 
 
 class Events(Service):
@@ -212,11 +230,14 @@ class Forked:
 
     Args:
         seconds: until it is killed; None for a stream that is not.
+        full: as of `forked`.
     """
 
-    def __init__(self, seconds: float | None, command: list[str], stdin: int, stdout: Any) -> None:
+    def __init__(
+        self, seconds: float | None, full: int | None, command: list[str], stdin: int, stdout: Any
+    ) -> None:
         given, giver = os.pipe()
-        self.child = forked(command[1:], given, stdout.fileno(), [giver])
+        self.child = forked(command[1:], given, stdout.fileno(), [giver], full)
         os.close(given)
         self.stdin, self.code = os.fdopen(giver, "wb"), None
         if seconds is not None:
@@ -241,18 +262,26 @@ def examples() -> ModuleType:
     return module
 
 
-def started(arguments: list[str], lines: str) -> tuple[int, int]:
+def started(arguments: list[str], lines: str, full: int | None) -> tuple[int, int]:
     """A process that runs the command, with these lines as its input; its number and its output."""
     (given, giver), (out, into) = os.pipe(), os.pipe()
-    child = forked(arguments, given, into, [giver, out])
+    child = forked(arguments, given, into, [giver, out], full)
     os.write(giver, lines.encode())
     for handle in (given, giver, into):
         os.close(handle)
     return child, out
 
 
-def forked(arguments: list[str], given: int, into: int, unused: list[int]) -> int:
-    """A process that runs the command with this input and output; its number."""
+def forked(arguments: list[str], given: int, into: int, unused: list[int], full: int | None) -> int:
+    """A process that runs the command with this input and output; its number.
+
+    Args:
+        arguments: of the command.
+        given: its standard input.
+        into: its standard output.
+        unused: handles that it is to close.
+        full: how many bytes a file may have; None for any number.
+    """
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
@@ -262,6 +291,8 @@ def forked(arguments: list[str], given: int, into: int, unused: list[int]) -> in
         for handle in (given, *unused):
             os.close(handle)
         sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+        if full is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (full, full))
         code = 99
         try:
             main_command(arguments, prog_name="pmldesign")
@@ -287,6 +318,7 @@ def main(kills: int = 1000, seed: int = 0) -> int:
             start = time.monotonic()
             while done < kills:
                 state = Path(folder) / f"{kind.__name__}{streams}.state"
+                log.SPARE = int(rng.choice([0, 2**20]))
                 stream = kind(file, best.strategy.matrix, state, rng)
                 stream.run(kills - done)
                 wrong += stream.wrong

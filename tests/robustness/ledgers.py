@@ -1,10 +1,11 @@
-"""Six processes on one ledger, killed at random moments: never over budget, nothing unpaid.
+"""Six processes on one ledger, killed or without disk: never over budget, nothing unpaid.
 
     python tests/robustness/ledgers.py [rounds] [seed] [postgresql://...]
 
-Every round six processes release from one ledger until it has no room, and are killed at random
-moments: in a file, in SQLite, and in a PostgreSQL database where one is named. Afterwards what was
-spent is within the budget, no table is there that was not paid for, and what is left can be spent.
+Every round six processes release from one ledger until it has no room. Four are killed at random
+moments, two find a full disk: in a file, in SQLite, and in a PostgreSQL database where one is
+named. Afterwards what was spent is within the budget, no table is there that was not paid for, and
+what is left can be spent.
 """
 
 import sys

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from functools import partial
 
 import numpy as np
 import pytest
@@ -99,6 +100,44 @@ def test_a_stream_killed_at_any_system_call_answers_every_input_once(
         assert position(folder / "state") == len(inputs)
         assert {path.name for path in folder.iterdir()} <= {"state", "state.log", "left"}
     assert outcomes == {(0, 0), (group, 0), (group, group)}
+
+
+@pytest.mark.parametrize("lost", ["a part of the witness", "a part of the record"])
+def test_a_stream_killed_while_it_recovers_recovers_again(designed, tmp_path, monkeypatch, lost):
+    """Two kills in a row: the second one at any system call of the process that goes on."""
+    inputs = [10.0, 11.0, 12.0]
+    before = taken(designed, tmp_path / "state", inputs[:2])
+    record, witness = (tmp_path / name for name in ("state", "state.log"))
+    lines = witness.read_bytes().splitlines(keepends=True)
+    if lost == "a part of the witness":
+        cut, position = (record.read_bytes(), lines[0] + lines[1][:9]), 2
+    else:
+        cut, position = (record.read_bytes()[:-20], lines[0]), 1
+    record.write_bytes(cut[0])
+    witness.write_bytes(cut[1])
+
+    def recovered(calls):
+        monkeypatch.setattr(files, "os", calls)
+        journal(designed, tmp_path / "state").close()
+
+    calls = Dying()
+    recovered(calls)
+    monkeypatch.setattr(files, "os", os)
+    assert {"ftruncate", "fsync"} <= set(calls.names)
+    places = [(at, "before") for at in range(1, len(calls.names) + 1)]
+    places += [(at, "within") for at, name in enumerate(calls.names, 1) if name == "write"]
+    for at, when in places:
+        record.write_bytes(cut[0])
+        witness.write_bytes(cut[1])
+        assert in_a_child(partial(recovered, Dying(at, when))) == -signal.SIGKILL
+        again = journal(designed, record)
+        assert again.position == position
+        kept = [again.again(t, x).value for t, x in enumerate(inputs[:position], 1)]
+        assert kept == before[:position]
+        again.steps(inputs[position:])
+        assert again.again(3, 12.0).value == pytest.approx(sums(inputs)[-1], abs=1e-6)
+        again.close()
+        assert len(witness.read_bytes().splitlines()) == 3 - (position == 1)
 
 
 def test_a_record_cut_at_any_byte_is_refused(designed, tmp_path):
