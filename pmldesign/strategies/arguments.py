@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import threading
 from concurrent.futures import Future
 from functools import partial
@@ -24,8 +26,10 @@ RANK_CUTOFF = 1e-10
 The rounding of R^+ R is about the machine precision over the smallest value kept, 2e-6 at worst.
 """
 
-SVD_WORK = 2**32
-"""Of r n min(r, n), from which on a decomposition takes seconds."""
+SVD_WORK, MOST_SVD_WORK = 2**32, 2**39
+"""Of r n min(r, n), from which on a decomposition takes seconds, and beyond which many minutes."""
+SVD_SPEED, SVD_COPIES = 1.6e9, 6
+"""Of these a second, and copies of the matrix that it takes in memory."""
 
 ANSWER_TOLERANCE = 1e-6
 """Row a_i is answered when norm(a_i - a_i R^+ R) is at most this part of norm(a_i).
@@ -204,6 +208,9 @@ def inverted(matrix: Array) -> tuple[Array, int]:
 
     That of a regular lower triangular matrix is exactly lower triangular. With c_j copies of each
     column of R', that of R has the rows of (R' diag(c)^(1/2))^+ over c^(1/2).
+
+    Raises:
+        InvalidInputError: it takes many minutes, or more memory than there is.
     """
     rows, cells = matrix.shape
     lower = rows == cells and scipy.linalg.bandwidth(matrix)[1] == 0
@@ -217,6 +224,7 @@ def inverted(matrix: Array) -> tuple[Array, int]:
             roots = np.sqrt(copies)
             distinct, rank = inverted(matrix[:, first] * roots)
             return read_only((distinct / roots[:, None])[labels]), rank
+    _require_svd(rows, cells)
     try:
         left, values, right = _svd(matrix)
     except np.linalg.LinAlgError:  # rare: many equal singular values; the slower way converges
@@ -227,6 +235,36 @@ def inverted(matrix: Array) -> tuple[Array, int]:
         # Exact zeros above the diagonal: a stream has no later cell to multiply by 1e-17.
         inverse = scipy.linalg.solve_triangular(matrix, np.eye(rank), lower=True)
     return read_only(np.asarray(inverse, dtype=np.float64)), rank
+
+
+def svd_seconds(rows: int, cells: int) -> float:
+    """About how long a decomposition takes, rather more."""
+    return rows * cells * min(rows, cells) / SVD_SPEED
+
+
+def _require_svd(rows: int, cells: int) -> None:
+    """Refuse a decomposition that takes many minutes, or more memory than there is.
+
+    Raises:
+        InvalidInputError: it does.
+    """
+    needed = 8 * SVD_COPIES * rows * cells
+    if rows * cells * min(rows, cells) <= MOST_SVD_WORK and needed <= memory():
+        return
+    minutes = math.ceil(svd_seconds(rows, cells) / 60)
+    raise InvalidInputError(
+        f"measurements without structure, {rows} of {cells} cells, take about {minutes} minutes"
+        f" and {math.ceil(needed / 2**30)} GiB of memory to invert; measure a design instead, which"
+        " brings its inverse (`pmldesign optimize`, -o design.npz), or take fewer cells"
+    )
+
+
+def memory() -> float:
+    """Bytes of memory of this machine; infinity where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError):
+        return math.inf
 
 
 def _triangular_inverse(matrix: Array) -> Array | None:

@@ -1,6 +1,7 @@
 """pmldesign calibrate: scales found again in plain numpy, every option, and what is refused."""
 
 import math
+from contextlib import nullcontext
 from unittest.mock import Mock
 
 import numpy as np
@@ -268,3 +269,17 @@ def test_queries_that_are_measured_themselves_keep_their_structure(run, monkeypa
     itself = run.json("calibrate", "all-range:20", "--epsilon", 1)
     named = run.json("calibrate", "all-range:20", "--workload", "all-range:20", "--epsilon", 1)
     assert itself == named
+
+
+def test_what_takes_long_is_announced(run, monkeypatch):
+    """At once; with seconds where they are many, of a matrix that has to be inverted."""
+    lines = []
+    monkeypatch.setattr(pmldesign.cli.calibrate, "progress", lambda: nullcontext(lines.append))
+    monkeypatch.setattr(pmldesign.cli.calibrate, "svd_seconds", lambda rows, cells: rows + cells)
+    np.save("R.npy", np.vstack([np.ones(3), np.eye(3)])[:2])
+    run("calibrate", "R.npy", "--rho", 0.5)
+    run("calibrate", "prefix:4", "--rho", 0.5)
+    assert [line.split(": ")[1] for line in lines] == [
+        "noise and errors of 2 measurements of 3 cells, up to about 5 s",
+        "noise and errors of 4 measurements of 4 cells",
+    ]

@@ -357,6 +357,22 @@ def test_a_signal_is_heeded_during_a_long_decomposition(monkeypatch):
     np.testing.assert_allclose(Strategy("R", R).pseudo_inverse, expected, atol=1e-12)
 
 
+@pytest.mark.parametrize(("what", "most"), [("MOST_SVD_WORK", 6 * 4 * 4), ("memory", 6 * 8 * 24)])
+def test_a_decomposition_of_many_minutes_or_too_much_memory_is_refused(monkeypatch, what, most):
+    """r n min(r, n) multiplications, and six copies of eight bytes for each entry."""
+    R = np.vstack([np.eye(4), np.ones((2, 4))])
+
+    def allow(number):
+        monkeypatch.setattr(arguments, what, number if what.isupper() else lambda: number)
+
+    allow(most)
+    np.testing.assert_allclose(Strategy("R", R).pseudo_inverse, np.linalg.pinv(R), atol=1e-12)
+    allow(most - 1)
+    with pytest.raises(InvalidInputError, match=r"6 of 4 cells, take .* to invert; measure"):
+        _ = Strategy("R", R).pseudo_inverse
+    assert Strategy("R", np.tril(np.ones((8, 8)))).rank == 8  # which takes no decomposition
+
+
 @pytest.mark.parametrize("odd", ["", "zero row", "dependent", "a row far below", "equal columns"])
 def test_large_wide_strategies_are_decomposed_only_where_rows_depend(odd, monkeypatch):
     """Others through the Gram matrix of their rows, a tenth of the time."""
