@@ -214,9 +214,9 @@ def inverted(matrix: Array) -> tuple[Array, int]:
     """
     rows, cells = matrix.shape
     lower = rows == cells and scipy.linalg.bandwidth(matrix)[1] == 0
-    closed = _triangular_inverse(matrix) if lower else closed_inverse(matrix)
+    closed = _triangular_inverse(matrix) if lower else _closed_inverse(matrix)
     if closed is not None:
-        return read_only(closed), rows
+        return read_only(closed), min(rows, cells)
     if rows < cells and matrix.size > SVD_ENTRIES:
         labels = column_labels(matrix)
         first, copies = np.unique(labels, return_index=True, return_counts=True)[1:]
@@ -265,6 +265,15 @@ def memory() -> float:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError):
         return math.inf
+
+
+def _closed_inverse(matrix: Array) -> Array | None:
+    """Of a large matrix of full rank that is not square, if that has twelve digits."""
+    rows, cells = matrix.shape
+    if rows <= cells:
+        return closed_inverse(matrix)
+    turned = closed_inverse(matrix.T)
+    return None if turned is None else np.ascontiguousarray(turned.T)
 
 
 def _triangular_inverse(matrix: Array) -> Array | None:

@@ -107,4 +107,9 @@ def test_the_queries_are_written_out_only_when_asked_for():
     assert strategy.shape == (405450, 900)
     # the middle cell is in 450 * 451 ranges
     assert strategy.sensitivity_under("add-remove", "l1") == 450 * 451
+    distances, cell_of, exponent = strategy.pair_distances("l1")
+    i, j = np.triu_indices(900, 1)  # (i + 1)(900 - j) ranges hold both cells
+    apart = (i + 1) * (900 - i) + (j + 1) * (900 - j) - 2 * (i + 1) * (900 - j)
+    np.testing.assert_array_equal(np.ldexp(distances, exponent)[i, j], apart)
+    assert cell_of is None
     assert "matrix" not in vars(strategy)

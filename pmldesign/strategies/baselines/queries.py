@@ -98,8 +98,17 @@ class QueriesStrategy(RegularStrategy):
 
     def in_pairs(self) -> Strategy:
         """The same with the distances of all pairs of columns, those of counts from G."""
-        counts = self.workload.binary
-        return BinaryQueries(self.workload).in_pairs() if counts else super().in_pairs()
+        return super().in_pairs() if self._counts is None else self._counts.in_pairs()
+
+    def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
+        """Distances of all pairs of columns, those of counts from G."""
+        counts = self._counts
+        return super().pair_distances(norm) if counts is None else counts.pair_distances(norm)
+
+    @cached_property
+    def _counts(self) -> BinaryQueries | None:
+        """The queries without their inverse, where they are counts."""
+        return BinaryQueries(self.workload) if self.workload.binary else None
 
     def column_labels(self) -> Indices:
         """All columns differ: they are linearly independent."""
