@@ -25,7 +25,7 @@ from dataclasses import replace
 
 from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import Design, Optimized
-from pmldesign.designs.targets.accuracy import LONG, is_inverted
+from pmldesign.designs.targets.accuracy import is_inverted
 from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuaranteeError
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import Mechanism, calibrated, on_own_grid, smallest_error
@@ -48,6 +48,7 @@ from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.norm.solution import BEYOND, Status
+from pmldesign_solvers.search.laplace_sums import LONG
 from pmldesign_solvers.unions.cell_blocks import ANSWERED
 
 CLOSE = 1e-6

@@ -42,16 +42,10 @@ from pmldesign.release.noise import AnswerNoise
 from pmldesign.strategies.row_kinds import RowKinds
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.search.laplace_sums import (
-    condensed_half_widths,
-    laplace_half_widths,
-    moment_bound,
-)
+from pmldesign_solvers.search.laplace_sums import MOST_ENTRIES, laplace_half_widths, moment_bound
 
-LARGEST_L, MOST_ENTRIES = 2**22, 2**26
-"""Entries of L from which kinds of rows are looked for, and that are written out at all."""
-LONG = 256
-"""Entries of a row from which it is condensed: 4096 rows take two seconds."""
+LARGEST_L = 2**22
+"""Entries of L from which kinds of rows are looked for."""
 CELLS = 4000
 """Of the grid over the values of S."""
 GRID_ROUNDING = 1e-6
@@ -96,8 +90,7 @@ def half_widths(noise: AnswerNoise, level: float, *, simultaneous: bool = False)
         return cube_half_widths(rows, law.scale, miss)
     if law.own_grid and (exact := discrete_half_widths(rows, law.scale, miss)) is not None:
         return exact
-    law_of = laplace_half_widths if r <= LONG else condensed_half_widths
-    return np.asarray(law_of(rows * law.scale, miss) + rows.sum(axis=1))
+    return np.asarray(laplace_half_widths(rows * law.scale, miss) + rows.sum(axis=1))
 
 
 def _mixed_widths(noise: AnswerNoise, miss: float) -> Array:
@@ -114,9 +107,8 @@ def _mixed_widths(noise: AnswerNoise, miss: float) -> Array:
         else:
             laplace.append(part * law.scale)
             rounding += part.sum(axis=1)
-    rows = np.hstack(laplace)
-    law_of = laplace_half_widths if rows.shape[1] <= LONG else condensed_half_widths
-    return np.asarray(law_of(rows, miss, gaussian=np.sqrt(gaussian)) + rounding)
+    widths = laplace_half_widths(np.hstack(laplace), miss, gaussian=np.sqrt(gaussian))
+    return np.asarray(widths + rounding)
 
 
 def missed(noise: AnswerNoise, level: float, count: int) -> float:
@@ -137,8 +129,7 @@ def _widths_of(part: RowKinds, unit: float, scale: float, miss: float) -> Array:
     widths = []
     for entries, counts in part.chunks:
         values = entries * unit
-        law_of = laplace_half_widths if values.shape[1] <= LONG else condensed_half_widths
-        law = law_of(values * scale, miss, counts)
+        law = laplace_half_widths(values * scale, miss, counts)
         widths.append(law + (values * counts).sum(axis=1))
     return np.asarray(np.concatenate(widths)[part.places])
 

@@ -15,6 +15,7 @@ from pmldesign.strategies import WeightedTablesStrategy, baseline, kinds_of_tabl
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 from pmldesign_solvers.search import (
     condensed_half_widths,
+    inverted_half_widths,
     laplace_half_widths,
     moment_bound,
 )
@@ -42,7 +43,7 @@ def test_equal_weights_have_their_own_closed_form():
     # two equal ones: P(|V| > h) = (1 + h / 2) e^-h;  400 of them are nearly Gaussian
     (h,) = laplace_half_widths(np.ones((1, 2)), 0.05)
     assert math.isclose((1 + h / 2) * math.exp(-h), 0.05, rel_tol=1e-7)
-    (h,) = laplace_half_widths(np.full((1, 400), 1 / math.sqrt(800)), 0.05)
+    (h,) = inverted_half_widths(np.full((1, 400), 1 / math.sqrt(800)), 0.05)
     assert math.isclose(h, norm.isf(0.025), rel_tol=2e-3)
     assert laplace_half_widths(np.zeros((2, 3)), 0.05).tolist() == [0, 0]
 
@@ -122,6 +123,7 @@ def test_long_rows_are_condensed_to_their_variance_and_kurtosis(miss):
     generator = np.random.default_rng(5)
     powers = generator.uniform(0.2, 3, (12, 1))
     rows = generator.uniform(0, 1, (12, 500)) * np.arange(1, 501) ** -powers
-    exact, short = laplace_half_widths(rows, miss), condensed_half_widths(rows, miss)
+    exact, short = inverted_half_widths(rows, miss), condensed_half_widths(rows, miss)
     assert (short >= exact).all()
     assert (short <= exact * (1 + 2e-4)).all()
+    assert (laplace_half_widths(rows, miss) == short).all()

@@ -38,17 +38,10 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.weighting import LARGEST_WEIGHT, weighted, weighted_parts
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.search.laplace_sums import (
-    condensed_half_widths,
-    laplace_half_widths,
-    moment_bound,
-)
+from pmldesign_solvers.search.laplace_sums import MOST_ENTRIES, laplace_half_widths, moment_bound
 
 LARGEST_LABELS = 10**5
 """Queries whose labels are compared with the names of targets."""
-LONG, MOST_ENTRIES = 256, 2**26
-"""Entries of a row of L from which it is condensed, and of L from which variances alone tell; both
-as in releases."""
 WIDTH_ROUNDING = 1e-7
 """Relative, of a half-width of Laplace noise: its law is inverted to 1e-9 or better."""
 
@@ -226,8 +219,7 @@ def largest_size(factorization: Factorization, noise: Noise, level: float | None
         spreads = math.sqrt(2) * factorization.deviations
         return float(moment_bound(spreads, miss).max()) * (1 + WIDTH_ROUNDING)
     rows = np.abs(strategy.reconstruction(factorization.workload))
-    law_of = laplace_half_widths if strategy.shape[0] <= LONG else condensed_half_widths
-    return float(law_of(rows, miss).max()) * (1 + WIDTH_ROUNDING)
+    return float(laplace_half_widths(rows, miss).max()) * (1 + WIDTH_ROUNDING)
 
 
 def is_inverted(strategy: Strategy, workload: Workload) -> bool:

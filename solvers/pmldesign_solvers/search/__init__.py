@@ -11,7 +11,8 @@ __getattr__ = face(
         "laplace": "SearchOptions solve",
         "laplace_noise": "LARGEST_EXACT AddRemoveL1 Leakage ReplaceL1 is_exact "
         "log_moment pairwise_l1",
-        "laplace_sums": "condensed_half_widths laplace_half_widths moment_bound",
+        "laplace_sums": "condensed_half_widths inverted_half_widths laplace_half_widths "
+        "moment_bound",
         "objectives": "ColumnObjective PairObjective Smoothing Stacked",
         "plan": "FOLLOWED PATIENCE",
         "problem": "SearchProblem",
