@@ -17,6 +17,7 @@ from pmldesign.privacy.laplace_leakage import extreme_output_leakage
 from pmldesign.privacy.loss import SHARES, dp_loss, leakage_at, loss_at
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.strategies.baselines.queries import in_pairs
 
 WRITTEN = 4096
 """Up to so many cells the distances of all pairs are taken: some seconds."""
@@ -119,7 +120,7 @@ def _compared(measured: Strategy, noise: Noise) -> Strategy:
     """With all distances of columns, not the largest alone, up to WRITTEN cells."""
     if measured.cells > WRITTEN or measured.distance_profile(noise.norm) is None:
         return measured
-    return measured.in_pairs()
+    return in_pairs(measured)
 
 
 def _promises(

@@ -127,12 +127,6 @@ class Strategy(Measurable, Drawn, Displayed):
         other.by_diameter, other._centred = True, None
         return other
 
-    def in_pairs(self) -> Strategy:
-        """Its matrix, with the distances of all pairs of columns, however many there are."""
-        other = Strategy(self.name, self.matrix)
-        other.by_diameter = False
-        return other
-
     @property
     def once(self) -> Strategy:
         """R for people who take part once."""

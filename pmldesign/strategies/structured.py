@@ -95,14 +95,6 @@ class StructuredStrategy(Strategy):
         distance = self.sensitivity_under(Neighbours.REPLACE, norm)
         return DistanceProfile.all_at(distance, self.columns, float(self.cells // self.columns))
 
-    def in_pairs(self) -> Strategy:
-        """The same with the distances of all pairs of columns, those of counts from A^T A."""
-        if self.workload is None or not self.workload.binary:
-            return super().in_pairs()
-        from pmldesign.strategies.baselines.queries import BinaryQueries
-
-        return BinaryQueries(self.workload).in_pairs()
-
     @property
     def few(self) -> bool:
         """Whether there are at most WRITTEN_CELLS cells."""

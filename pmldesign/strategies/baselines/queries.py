@@ -96,10 +96,6 @@ class QueriesStrategy(RegularStrategy):
             largest = float(squares.max())
         return largest if norm == "l1" else root_above(largest)
 
-    def in_pairs(self) -> Strategy:
-        """The same with the distances of all pairs of columns, those of counts from G."""
-        return super().in_pairs() if self._counts is None else self._counts.in_pairs()
-
     def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
         """Distances of all pairs of columns, those of counts from G."""
         counts = self._counts
@@ -151,12 +147,6 @@ class WrittenQueries(Strategy):
             check_entries("the distances of all pairs of cells", (self.cells, self.cells))
             self._pairs[norm] = self._between(norm)
         return self._pairs[norm]
-
-    def in_pairs(self) -> Strategy:
-        """The same with the distances of all pairs of columns, however many there are."""
-        other = copy(self)
-        other.by_diameter = False
-        return other
 
     @cached_property
     def _pairs(self) -> dict[Norm, tuple[Array, Indices | None, int]]:
@@ -214,6 +204,19 @@ class RunningQueries(WrittenQueries):
         distances += (16 * n + 64) * UNIT * (lengths + lengths[:, None])
         np.fill_diagonal(distances, 0.0)
         return distances, None, exponent
+
+
+def in_pairs(strategy: Strategy) -> Strategy:
+    """The same with the distances of all pairs of columns, however many; of counts from A^T A."""
+    queries = strategy.workload
+    if queries is not None and queries.binary:
+        other: Strategy = BinaryQueries(queries)
+    elif isinstance(strategy, WrittenQueries):
+        other = copy(strategy)
+    else:
+        other = Strategy(strategy.name, strategy.matrix)
+    other.by_diameter = False
+    return other
 
 
 def workload_strategy(workload: Workload) -> Strategy:
