@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cache, partial
 from itertools import count, product
 
@@ -76,13 +77,8 @@ def baselines(
     few = max(part.shape[1] for part in by_attribute(workload)) <= all_up_to
     written = cells <= WRITTEN_CELLS or not workload.domain
     for name in [entry.name for entry in BASELINES] if few else USUAL:
-        if name == "workload" and written and queries * cells > WRITTEN_QUERIES:
-            continue
-        try:
-            require_quick(name, workload, guarantee, guarantee.neighbours)
-            yield baseline(name, workload)
-        except InvalidInputError:  # a matrix that is too large, or takes too long
-            continue
+        if name != "workload" or not written or queries * cells <= WRITTEN_QUERIES:
+            yield from _if_quick(name, workload, guarantee)
 
 
 def trees(workload: Workload, guarantee: Guarantee) -> Iterator[Strategy]:
@@ -95,12 +91,14 @@ def trees(workload: Workload, guarantee: Guarantee) -> Iterator[Strategy]:
     if wide or tables_asked(workload) is not None:
         return
     for kind, children in product(("tree", "weighted-tree"), BRANCHINGS):
-        name = f"{kind}:{children}"
-        try:
-            require_quick(name, workload, guarantee, guarantee.neighbours)
-            yield baseline(name, workload)
-        except InvalidInputError:
-            continue
+        yield from _if_quick(f"{kind}:{children}", workload, guarantee)
+
+
+def _if_quick(name: str, workload: Workload, guarantee: Guarantee) -> Iterator[Strategy]:
+    """The baseline, unless its matrix is too large or takes too long."""
+    with suppress(InvalidInputError):
+        require_quick(name, workload, guarantee, guarantee.neighbours)
+        yield baseline(name, workload)
 
 
 def with_noise(

@@ -55,9 +55,9 @@ def square_root(cells: int) -> Strategy:
     """
     n = whole("cells", cells)
     check_entries("strategy 'square-root'", (n, n))
-    k = np.arange(1, n)
-    f = np.concatenate(([1.0], np.cumprod(1.0 - 0.5 / k)))
-    return Strategy("square-root", np.tril(scipy.linalg.toeplitz(f)))
+    from pmldesign_solvers.participation.scaled_toeplitz import root
+
+    return Strategy("square-root", np.tril(scipy.linalg.toeplitz(root(n))))
 
 
 def product_strategy(strategies: Sequence[Strategy]) -> Strategy:

@@ -28,7 +28,7 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.participation.scaled_toeplitz import convolved, discounted, reciprocal
+from pmldesign_solvers.participation.scaled_toeplitz import convolved, discounted, reciprocal, root
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import zolotarev
 
@@ -192,5 +192,4 @@ def _require_rate(workload: Workload) -> float:
 
 def _root(n: int, rate: float) -> Array:
     """f(k) rate^k."""
-    factors = np.concatenate([[1.0], np.cumprod(1.0 - 0.5 / np.arange(1, n))])
-    return np.asarray(factors * rate ** np.arange(n))
+    return np.asarray(root(n) * rate ** np.arange(n))

@@ -92,8 +92,7 @@ class Epochs:
         """diag(A W A^T), shape (n,): the pairs of steps up to t, by the later one."""
         sums = self.sums
         steps = np.sqrt(sums.step_squares)
-        logs = np.concatenate([[0.0], np.cumsum(np.log(sums.rates))])
-        places, heights = self.by_class(logs, 0.0), self.by_class(steps, 0.0)
+        places, heights = self.by_class(sums.log_decays, 0.0), self.by_class(steps, 0.0)
         arriving = np.zeros_like(heights)
         for e in range(self.members):
             kept = np.exp(places[:, e : e + 1] - places[:, : e + 1])
@@ -106,8 +105,7 @@ class Epochs:
         """tr(A W A^T), for W_c of shape (b, m, m)."""
         sums = self.sums
         later = sums.gram_diagonal(np.ones(sums.cells)) / sums.step_squares
-        logs = np.concatenate([[0.0], np.cumsum(np.log(sums.rates))])
-        sizes, places = self.by_class(later, 0.0), self.by_class(logs, 0.0)
+        sizes, places = self.by_class(later, 0.0), self.by_class(sums.log_decays, 0.0)
         heights = self.by_class(np.sqrt(sums.step_squares), 0.0)
         total = 0.0
         for e in range(self.members):  # with every later epoch, twice but for itself

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.operator import EPS, Array
-from pmldesign_solvers.participation.scaled_toeplitz import convolved, discounted, reciprocal
+from pmldesign_solvers.participation.scaled_toeplitz import convolved, discounted, reciprocal, root
 from pmldesign_solvers.streams.chain import RunningSums
 
 CORRECTIONS, STEPS, LEAST_DECREASE = 20, 200, 1e-8
@@ -85,7 +85,7 @@ def solve(sums: RunningSums, bands: int, callback: Callable[[float], bool]) -> L
 def toeplitz(cells: int, bands: int, rate: float) -> Array:
     """The best coefficients that are the same in each column, of norm 1, shape (b,)."""
     left = np.arange(cells, 0.0, -1.0)
-    root = np.concatenate([[1.0], np.cumprod(1.0 - 0.5 / np.arange(1, bands))])
+    first = root(bands)
     size = 2 * cells
 
     def loss(x: Array) -> tuple[float, Array]:
@@ -101,7 +101,7 @@ def toeplitz(cells: int, bands: int, rate: float) -> Array:
         return float(np.log(error * square)), slopes + 2.0 * x / square
 
     powers = rate ** np.arange(1, bands)
-    found = np.concatenate([[1.0], _descent(loss, root[1:] * powers)]) if bands > 1 else root
+    found = np.concatenate([[1.0], _descent(loss, first[1:] * powers)]) if bands > 1 else first
     return np.asarray(found / np.linalg.norm(found))
 
 

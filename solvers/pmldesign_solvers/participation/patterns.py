@@ -253,8 +253,8 @@ class _Dual:
     """F and its slopes for the logarithms of p and the lower triangles of L."""
 
     def __init__(self, sums: RunningSums, steps: Indices) -> None:
-        logs = np.concatenate([[0.0], np.cumsum(np.log(sums.rates))])
-        decayed = np.exp(np.minimum(np.subtract.outer(logs, logs), LARGEST_LOGARITHM))
+        decayed = np.subtract.outer(sums.log_decays, sums.log_decays)
+        decayed = np.exp(np.minimum(decayed, LARGEST_LOGARITHM))
         roots = np.sqrt(sums.query_squares)[:, None], np.sqrt(sums.step_squares)
         size = max(sums.cells, int(steps.max()) + 1)
         self.sums_matrix = np.zeros((sums.cells, size))  # no answer has a step that does not exist

@@ -73,7 +73,9 @@ def _descent(
     windows = np.arange(n) // apart
     count = int(windows[-1]) + 1
     knots = window_knots(n, apart)
-    start = np.concatenate([np.zeros(knots.shape[1]), np.linspace(0.2, -0.2, count), _root(apart)])
+    start = np.concatenate(
+        [np.zeros(knots.shape[1]), np.linspace(0.2, -0.2, count), root(apart)[1:]]
+    )
     steps = DESCENT_STEPS
     if n > FINE_CELLS and sums.smooth and apart % 4 == 0 and apart >= FINE_APART:
         coarse, _ = _descent(sums.coarser(), times, apart // 4, callback)
@@ -109,11 +111,6 @@ def _descent(
     return found, strategy(found)[0]
 
 
-def _root(apart: int) -> Array:
-    """Coefficients of the square root behind the first one."""
-    return np.asarray(np.cumprod(1.0 - 0.5 / np.arange(1, apart)))
-
-
 def _refined(coarse: Array, count: int, apart: int) -> Array:
     """Parameters for four times as many steps."""
     fewer, places, finer = apart // 4, _places(apart // 4), _places(apart)
@@ -123,9 +120,9 @@ def _refined(coarse: Array, count: int, apart: int) -> Array:
     scaled_near = np.where(near < 4, near, near * ((fewer - 1.0) / (apart - 1.0)))
     at = np.where(finer < apart / 2, scaled_near, fewer - 1.0 - scaled_near)
     rho = [np.interp(at, places, row) for row in rows]
-    parts = coarse[count * places.size + count :] / _root(fewer)
+    parts = coarse[count * places.size + count :] / root(fewer)[1:]
     steps = np.arange(1, apart) / apart
-    impulse = np.interp(steps, np.arange(1, fewer) / fewer, parts) * _root(apart)
+    impulse = np.interp(steps, np.arange(1, fewer) / fewer, parts) * root(apart)[1:]
     norms = coarse[count * places.size :][:count]
     return np.concatenate([*rho, norms, impulse])
 
@@ -176,7 +173,7 @@ def scaled(sums: RunningSums, rows: Array, norms: Array, impulse: Array) -> Scal
     """C of rho, squared column norms d and c, each of shape (n,), with F and its gradient."""
     n = rows.size
     queries, steps = np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)
-    logs = np.concatenate([[0.0], np.cumsum(np.log(sums.rates))])
+    logs = sums.log_decays
     # A = diag(q e^logs) (running sums) diag(h e^-logs)
     before, after = steps * np.exp(-logs), queries * np.exp(logs)
     sizes = convolved(rows[::-1] ** 2, impulse**2)[:n][::-1]  # N
@@ -217,6 +214,11 @@ def discounted(values: Array, rate: float) -> Array:
     """y_0 = x_0, y_i = rate y_i-1 + x_i; scipy.signal has that too, and takes 0.6 s to enter."""
     bands = np.repeat([[1.0], [-rate]], values.size, axis=1)
     return np.asarray(scipy.linalg.solve_banded((1, 0), bands, values))
+
+
+def root(count: int) -> Array:
+    """The first coefficients of (1 - z)^(-1/2), whose square sums up."""
+    return np.concatenate([[1.0], np.cumprod(1.0 - 0.5 / np.arange(1, count))])
 
 
 def reciprocal(impulse: Array) -> Array:

@@ -43,6 +43,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -304,6 +305,11 @@ class RunningSums(StreamProblem):
         logs = (np.log(rates), np.log(query_weights), np.log(step_weights))
         self.smooth = all(np.abs(np.diff(log)).sum() <= SMOOTH * log.size for log in logs)
 
+    @cached_property
+    def log_decays(self) -> Array:
+        """Logarithms of what is left at every step of the first input, shape (n,)."""
+        return np.concatenate([[0.0], np.cumsum(np.log(self.rates))])
+
     @property
     def tells_total(self) -> bool:
         """Whether the last of them is the total of all inputs, weighted: nothing fades."""
@@ -335,8 +341,7 @@ class RunningSums(StreamProblem):
     def coarser(self) -> RunningSums:
         """Every fourth step; what is between them multiplies."""
         kept = np.arange(0, self.cells, 4)
-        logs = np.concatenate([[0.0], np.cumsum(np.log(self.rates))])
-        rates = np.exp(np.diff(logs[kept]))
+        rates = np.exp(np.diff(self.log_decays[kept]))
         return RunningSums(
             rates, np.sqrt(self.query_squares[kept]), np.sqrt(self.step_squares[kept])
         )
