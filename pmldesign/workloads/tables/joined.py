@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import operator
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, reduce
 from itertools import accumulate, pairwise
 
@@ -27,14 +27,13 @@ from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.tables.base import (
     MAX_SETS,
-    AttributeTables,
     attribute_set,
     attribute_sizes,
     counts_of,
     positive_weights,
     total_of,
 )
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.tables.marginals import FromMarginals
 from pmldesign.workloads.tables.same import domain_of, tables_in
 from pmldesign.workloads.union import spread_out, stacked
 from pmldesign_solvers.operators.operator import EPS, Array
@@ -43,7 +42,7 @@ JoinedTable = tuple[float, tuple[int, ...], Workload]
 """A weight, a set of attributes, and the queries on its cells."""
 
 
-class JoinedWorkload(AttributeTables):
+class JoinedWorkload(FromMarginals):
     """Queries on the tables over some sets of attributes.
 
     Args:
@@ -83,9 +82,6 @@ class JoinedWorkload(AttributeTables):
                 )
         ones = np.ones(len(listed))
         self.weights = positive_weights("table", ones if weights is None else weights, len(ones))
-        places = {subset: place for place, subset in enumerate(dict.fromkeys(self.subsets))}
-        self._counts = MarginalsWorkload(self.sizes, places, name=name)
-        self._place = [places[subset] for subset in self.subsets]
 
     @property
     def non_negative(self) -> bool:
@@ -101,12 +97,6 @@ class JoinedWorkload(AttributeTables):
     def table_cells(self) -> list[int]:
         """The number of cells of each table."""
         return [queries.shape[1] for queries in self.queries]
-
-    @property
-    def distinct_shape(self) -> tuple[int, int]:
-        """Number of queries, and of cells that some query may tell apart."""
-        used = set().union(*self.subsets)
-        return self.shape[0], math.prod(self.sizes[i] for i in used)
 
     def queries_on(self, attribute: int) -> RangeWorkload:
         """The count of each value: queries are about several attributes at once."""
@@ -129,17 +119,9 @@ class JoinedWorkload(AttributeTables):
         """The answers of table `number`, shape (m_T,) or (m_T, c), from its counts (times c_T)."""
         return self.queries[number].matvec(counts)
 
-    def matvec(self, x: Array) -> Array:
-        """A x, for x of shape (n,) or (n, c)."""
-        return np.concatenate([*self._answers(self._counts.split(self._counts.matvec(x)))])
-
-    def rmatvec(self, y: Array) -> Array:
-        """A^T y, for y of shape (m,) or (m, c); refused if too large."""
-        tables = self._counts.split(np.zeros((self._counts.shape[0], *y.shape[1:])))
-        parts = zip(self.weights.tolist(), self.queries, self.split(y), strict=True)
-        for number, (scale, queries, part) in enumerate(parts):
-            tables[self._place[number]] += scale * queries.rmatvec(part)
-        return self._counts.rmatvec(np.concatenate(tables))
+    def spread(self, number: int, answers: Array) -> Array:
+        """Q_T^T y for answers y of table `number`, shape (m_T,) or (m_T, c)."""
+        return self.queries[number].rmatvec(answers)
 
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,); refused if too large."""
@@ -171,14 +153,6 @@ class JoinedWorkload(AttributeTables):
         row = index - self._stops[number] + self.table_queries[number]
         where = ", ".join(map(str, self.subsets[number]))
         return f"row {index} (attributes {where}: {self._words(number, 0, row)})"
-
-    def tables(self, records: ArrayLike) -> Iterator[Array]:
-        """The exact answers for records, table by table, as `MarginalsWorkload.tables`."""
-        yield from self._answers([*self._counts.tables(records)])
-
-    def _answers(self, counts: Sequence[Array]) -> Iterator[Array]:
-        for number, scale in enumerate(self.weights.tolist()):
-            yield scale * self.ask(number, counts[self._place[number]])
 
     def _words(self, number: int, place: int, row: int) -> str:  # noqa: ARG002 - all at once
         return self.queries[number].row_label(row)

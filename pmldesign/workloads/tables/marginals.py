@@ -15,7 +15,9 @@ matrix, as a tensor of two cells, gets c_S^2 u where the cells agree on S.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from string import ascii_letters
 from typing import Any
 
@@ -234,3 +236,50 @@ class MarginalsWorkload(AttributeTables):
         others = [axis for axis in (*first, *second) if axis not in table]
         labels = "".join((*first, *second, "->", *table, *others))
         return np.einsum(labels, matrix.reshape(sizes + sizes)), tuple(sizes[a] for a in kept)
+
+
+class FromMarginals(AttributeTables):
+    """Tables of which each is asked for queries Q_T on its cells, whose counts are marginals.
+
+    One set of attributes may have several tables.
+    """
+
+    @abstractmethod
+    def spread(self, number: int, answers: Array) -> Array:
+        """Q_T^T y for answers y of table `number`, shape (m_T,) or (m_T, c)."""
+
+    @cached_property
+    def _counts(self) -> MarginalsWorkload:
+        return MarginalsWorkload(self.sizes, dict.fromkeys(self.subsets), name=self.name)
+
+    @cached_property
+    def _place(self) -> list[int]:
+        """Which marginal each table is asked of."""
+        places = {subset: place for place, subset in enumerate(self._counts.subsets)}
+        return [places[subset] for subset in self.subsets]
+
+    @property
+    def distinct_shape(self) -> tuple[int, int]:
+        """Number of queries, and of cells that some query may tell apart."""
+        used = set().union(*self.subsets)
+        return self.shape[0], math.prod(self.sizes[i] for i in used)
+
+    def matvec(self, x: Array) -> Array:
+        """A x, for x of shape (n,) or (n, c)."""
+        return np.concatenate([*self._answers(self._counts.split(self._counts.matvec(x)))])
+
+    def rmatvec(self, y: Array) -> Array:
+        """A^T y, for y of shape (m,) or (m, c); refused if too large."""
+        tables = self._counts.split(np.zeros((self._counts.shape[0], *y.shape[1:])))
+        pairs = zip(self.weights.tolist(), self.split(y), strict=True)
+        for number, (scale, part) in enumerate(pairs):
+            tables[self._place[number]] += scale * self.spread(number, part)
+        return self._counts.rmatvec(np.concatenate(tables))
+
+    def tables(self, records: ArrayLike) -> Iterator[Array]:
+        """The exact answers for records, table by table, as `MarginalsWorkload.tables`."""
+        yield from self._answers([*self._counts.tables(records)])
+
+    def _answers(self, counts: Sequence[Array]) -> Iterator[Array]:
+        for number, scale in enumerate(self.weights.tolist()):
+            yield scale * self.ask(number, counts[self._place[number]])

@@ -25,7 +25,6 @@ from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.tables.base import (
-    AttributeTables,
     ask,
     asks_counts,
     attribute_set,
@@ -34,7 +33,7 @@ from pmldesign.workloads.tables.base import (
     positive_weights,
     require_different,
 )
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.tables.marginals import FromMarginals, MarginalsWorkload
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.structure import kronecker
 
@@ -42,7 +41,7 @@ MAX_VALUES = 2**20
 """Of a plain attribute; marginals alone may have more."""
 
 
-class TablesWorkload(AttributeTables):
+class TablesWorkload(FromMarginals):
     """The tables over some sets of attributes, each attribute with queries of its own.
 
     Args:
@@ -79,20 +78,11 @@ class TablesWorkload(AttributeTables):
         self.subsets, self.kinds = _sets_and_kinds(subsets, self.ways)
         ones = np.ones(len(self.subsets))
         self.weights = positive_weights("table", ones if weights is None else weights, len(ones))
-        places = {subset: place for place, subset in enumerate(dict.fromkeys(self.subsets))}
-        self._counts = MarginalsWorkload(self.sizes, places, name=name)
-        self._place = [places[subset] for subset in self.subsets]
 
     @cached_property
     def attributes(self) -> tuple[Workload, ...]:
         """All that is asked of each attribute."""
         return tuple(self.queries_on(i) for i in range(len(self.sizes)))
-
-    @property
-    def distinct_shape(self) -> tuple[int, int]:
-        """Number of queries, and of cells that some query may tell apart."""
-        used = set().union(*self.subsets)
-        return self.shape[0], math.prod(self.sizes[i] for i in used)
 
     @property
     def is_plain(self) -> bool:
@@ -138,28 +128,6 @@ class TablesWorkload(AttributeTables):
         """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
         return np.concatenate([product.row_quadratic(matrix) for product in self._products()])
 
-    def matvec(self, x: Array) -> Array:
-        """A x, for x of shape (n,) or (n, c)."""
-        counts = self._counts.split(self._counts.matvec(x))
-        return np.concatenate(
-            [
-                scale * self.ask(number, counts[self._place[number]])
-                for number, scale in enumerate(self.weights.tolist())
-            ]
-        )
-
-    def rmatvec(self, y: Array) -> Array:
-        """A^T y, for y of shape (m,) or (m, c); refused if too large."""
-        tables = self._counts.split(np.zeros((self._counts.shape[0], *y.shape[1:])))
-        for number, (scale, part) in enumerate(
-            zip(self.weights.tolist(), self.split(y), strict=True)
-        ):
-            maps = [queries.rmatvec for queries in self.queries_of(number)]
-            tables[self._place[number]] += scale * kronecker.apply(
-                maps, self.asked_of(number), part
-            )
-        return self._counts.rmatvec(np.concatenate(tables))
-
     def column_squares(self) -> Array:
         """diag(A^T A), shape (n,): the squared norms of the columns; refused if too large."""
         check_entries(f"the cells of {self.name}", (self.shape[1], 1))
@@ -204,18 +172,10 @@ class TablesWorkload(AttributeTables):
         """The answers of table `number`, shape (m_T,) or (m_T, c), from its counts (times c_T)."""
         return ask(self.queries_of(number), counts)
 
-    def tables(self, records: ArrayLike) -> Iterator[Array]:
-        """The exact answers for records, table by table, whatever the size of the domain.
-
-        Args:
-            records: whole numbers of shape (N, d), the value of each attribute, from 0.
-
-        Raises:
-            InvalidInputError: as `MarginalsWorkload.tables`.
-        """
-        counts = [*self._counts.tables(records)]
-        for number, scale in enumerate(self.weights.tolist()):
-            yield scale * self.ask(number, counts[self._place[number]])
+    def spread(self, number: int, answers: Array) -> Array:
+        """Q_T^T y for answers y of table `number`, shape (m_T,) or (m_T, c)."""
+        maps = [queries.rmatvec for queries in self.queries_of(number)]
+        return kronecker.apply(maps, self.asked_of(number), answers)
 
     def _tables(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], float]]:
         return zip(self.subsets, self.kinds, self.weights.tolist(), strict=True)
