@@ -108,16 +108,14 @@ def _form(queries: Workload) -> Queries:
     """A as a matrix, unless that is too large, and the tables that it is made of."""
     m, n = queries.shape
     matrix = queries.to_dense() if m * n <= MOST_ENTRIES else None
-    sizes, made_of = queries.domain, list[Table]()
-    parts = [part.domain for part in spread_out(queries)[:1]]
-    for sizes in (queries.domain, *parts):
+    sizes = queries.domain
+    made_of = _tables(queries, sizes)
+    if not made_of and (parts := spread_out(queries)):
+        sizes = parts[0].domain
         made_of = _tables(queries, sizes)
-        if made_of:
-            break
     gram = None
     if matrix is None and n <= CHECKED_CELLS:
         gram = partial(queries.gram, np.ones(m))
-
     hashed = matrix is None and m * n <= FINGERPRINT_ENTRIES
     columns = columns_of(queries) if hashed else None
     joint = _joint(queries) if queries.domain and not made_of else []

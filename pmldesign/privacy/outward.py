@@ -186,12 +186,12 @@ def at_most(value: float, digits: int = 6) -> str:
     return _rounded(value, digits, ROUND_FLOOR)
 
 
-def to_places(value: float, *, up: bool, places: int = 6) -> str:
-    """So many places after the point of a bound, rounded upwards or downwards."""
+def to_places(value: float, *, up: bool) -> str:
+    """Six places after the point of a bound, rounded upwards or downwards."""
     if not math.isfinite(value):
         return f"{value:g}"
     direction = ROUND_CEILING if up else ROUND_FLOOR
-    exact = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(-places), direction)
+    exact = Decimal(repr(float(value))).quantize(Decimal("1e-6"), direction)
     return f"{exact + 0:f}"  # without the sign of a zero
 
 

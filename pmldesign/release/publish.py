@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -212,18 +213,17 @@ def require_whole_groups(schema: Schema, queries: Workload) -> None:
         InvalidInputError: they are not about whole records.
     """
     numbers = [(i, a) for i, a in enumerate(schema.attributes) if isinstance(a, Number)]
-    public = queries.public
+    if not numbers:
+        return
+    public, partitions = queries.public, []
     for table in public.tables if public.several else ():
         kept = [size if i in table else 1 for i, size in enumerate(schema.sizes)]
-        groups = np.broadcast_to(np.arange(math.prod(kept)).reshape(kept), schema.sizes)
-        for i, attribute in numbers:
-            attribute.require_whole(np.moveaxis(groups, i, 0), public.name)
-    if not numbers or public.groups is None:
-        return
-    every = np.full(math.prod(schema.sizes), -1)  # what cannot be is in no group
-    every[slice(None) if schema.possible is None else schema.possible] = public.groups
-    groups = every.reshape(schema.sizes)
-    for i, attribute in numbers:
+        partitions.append(np.broadcast_to(np.arange(math.prod(kept)).reshape(kept), schema.sizes))
+    if public.groups is not None:
+        every = np.full(math.prod(schema.sizes), -1)  # what cannot be is in no group
+        every[slice(None) if schema.possible is None else schema.possible] = public.groups
+        partitions.append(every.reshape(schema.sizes))
+    for groups, (i, attribute) in product(partitions, numbers):
         attribute.require_whole(np.moveaxis(groups, i, 0), public.name)
 
 

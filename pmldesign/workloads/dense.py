@@ -176,15 +176,16 @@ class ProductsWorkload(Workload):
 
     Args:
         products: the object.
-        name: what messages and tables call it.
     """
 
-    def __init__(self, products: Any, *, name: str = "operator") -> None:
+    name = "operator"
+
+    def __init__(self, products: Any) -> None:
         shape = tuple(products.shape)
         if len(shape) != 2:
-            raise InvalidInputError(f"{name} must have a shape (queries, cells), got {shape}")
+            raise InvalidInputError(f"{self.name} must have a shape (queries, cells), got {shape}")
         self._shape = whole("the number of queries", shape[0]), whole("the cells", shape[1])
-        self.name, self._products = name, products
+        self._products = products
         self._check()
 
     def matvec(self, x: Array) -> Array:

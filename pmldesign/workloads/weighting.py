@@ -169,15 +169,12 @@ def without_scale(factors: tuple[Workload, ...]) -> tuple[float, tuple[Workload,
     return scale, tuple(plain)
 
 
-def scaled_factors(
-    factors: tuple[Workload, ...], scale: float, *, at: int = 0
-) -> tuple[Workload, ...]:
-    """The factors of a product, that at an index with a weight for all its queries."""
+def scaled_factors(factors: tuple[Workload, ...], scale: float) -> tuple[Workload, ...]:
+    """The factors of a product, the first one with a weight for all its queries."""
     if scale == 1:
         return factors
-    factor = factors[at]
-    weighted = WeightedWorkload(factor, scale, name=f"{scale:g}*{factor.name}")
-    return (*factors[:at], weighted, *factors[at + 1 :])
+    first, *others = factors
+    return (WeightedWorkload(first, scale, name=f"{scale:g}*{first.name}"), *others)
 
 
 def factor_weights(workload: Workload, weights: Array) -> list[Array] | None:

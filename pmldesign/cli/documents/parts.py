@@ -144,8 +144,10 @@ class Said:
 
     def _privacy(self) -> dict[str, Any] | None:
         """The numbers of every currency; None without a guarantee or without noise."""
+        if self.noisy.guarantee is None:
+            return None
         curve = self.noisy.privacy
-        if self.noisy.guarantee is None or math.isinf(curve.ratio):
+        if math.isinf(curve.ratio):
             return None
         return curve.to_json() | ({} if self.leaked is None else {"leakage": self.leaked})
 
@@ -167,9 +169,9 @@ class Said:
         (_, words), *asides = promised(self.noisy.words)
         return Section("The guarantee", sentences=[words], facts=[*asides, *facts])
 
-    def sections(self, noise: str = "") -> list[Section]:
+    def sections(self) -> list[Section]:
         """The other currencies, where anything is promised, the strategy, and every query."""
-        return [*self._currencies(), self.measured(noise), *self._queries()]
+        return [*self._currencies(), self.measured(), *self._queries()]
 
     def _currencies(self) -> list[Section]:
         numbers = self._privacy()
