@@ -366,10 +366,10 @@ def with_time(
     noise: NoiseChoice,
     p: float,
 ) -> tuple[DesignOptions, DesignOptions, bool]:
-    """The options with the time that searches have, and those for the strategy of least norm.
+    """The options of the searches, and those of the strategy of least norm.
 
-    That has half of it where it is only a start, for Laplace noise. And whether the strategy is to
-    be coarse, as the time is not enough for the distances of all pairs of cells under PML.
+    The latter have half of the time where it is only a start, for Laplace noise. And whether the
+    strategy is coarse: under PML without time for the distances of all pairs of cells.
     """
     require_time_for_step(workload, options)
     kinds = admissible(guarantee, noise, p)

@@ -129,7 +129,7 @@ class Design(Drawn, Displayed):
         if math.isinf(self.p):
             weights = self.dual_u
             if len(weights) == len(sizes):
-                weights = np.repeat(weights, sizes)  # of marginals; a program has those of queries
+                weights = np.repeat(weights, sizes)  # one for each part
             if weights.shape != spreads.shape:
                 return None
             values = weights * spreads

@@ -55,10 +55,10 @@ CLOSE = 1e-6
 """Relative difference of errors that counts as none."""
 CHEAP = ("tree", "haar", "identity")
 WRITTEN, SUMMED = 8e-8, 5e-6
-"""Seconds for each pair of steps where matrices are written out, for l1 lengths of patterns; for
-each entry of L in an error of Laplace noise at a p that is not even."""
+"""Seconds for each pair of steps of a matrix of which l1 lengths of patterns are taken, and for
+each entry of L in the error of Laplace noise at a p that is not even."""
 SPEED = 3e8
-"""Of these a second, at least, in the pseudo-inverse of a wide matrix, the slowest of them."""
+"""Multiplications a second, at least: in the pseudo-inverse of a wide matrix, the slowest step."""
 
 
 def with_rivals(
@@ -171,10 +171,13 @@ def _noisy(
 def with_time_for_noise(
     options: DesignOptions, workload: Workload, guarantee: Guarantee | None, kinds: Sequence[Noise]
 ) -> tuple[DesignOptions, bool]:
-    """The options with what it takes to put noise on a design taken off their time limit.
+    """The options with the time that is left before a design gets its noise.
 
-    And to see that a wide strategy answers, without structure. And whether the time is enough for
-    the largest distance alone, of all pairs of cells (`Strategy.coarse`).
+    A wide strategy without structure takes time as well until it is seen to answer the queries.
+
+    Returns:
+        The options, and whether the design is to be coarse, as there is time for the largest
+        distance of two cells only (`Strategy.coarse`).
 
     Raises:
         InvalidInputError: under PML, more time than there is.
@@ -190,7 +193,7 @@ def with_time_for_noise(
     if cells > WRITTEN_CELLS and not _is_merged(workload):
         return options, False
     shape = min(queries, cells), cells
-    # after all searches that of least norm gets noise, and what was found for another kind
+    # noise comes twice: on the strategy of least norm, and on what a search finds
     seconds = 2 * max(calibration_seconds(guarantee, kind, *shape) for kind in kinds)
     coarse = guarantee.pml and not options.stopping.allows(seconds)
     if coarse:
@@ -218,10 +221,10 @@ def best_of(kinds: Sequence[Noise]) -> Noise:
 def error_seconds(
     strategy: Strategy, workload: Workload, noise: Noise, p: float, level: float | None = None
 ) -> float:
-    """About how long the exact error of a strategy takes: that of L where p is neither 2 nor inf.
+    """About how many seconds the exact error of a strategy takes, or its largest half-width.
 
-    Likewise its largest half-width at a level. Of Gaussian noise, as at these p, and of very many
-    measurements, they follow from the variances.
+    None where these follow from variances: with Gaussian noise, for the error at p = 2 and inf, and
+    for the half-width where L is too large. Otherwise L is formed.
     """
     of_variances = p in (2, math.inf) if level is None else not is_inverted(strategy, workload)
     if noise is Noise.GAUSSIAN or of_variances:
@@ -255,10 +258,10 @@ def mechanism_seconds(
     """About how long the noise of a strategy and its error take, rather more than less."""
     seconds = error_seconds(strategy, workload, noise, p)
     large = workload.shape[1] > WRITTEN_CELLS
-    if large and (workload.domain or strategy.columns):  # distances are those of a profile
+    if large and (workload.domain or strategy.columns):  # structure tells distances
         return seconds
     rows, cells = strategy.shape
-    rows = rows // 10 if strategy.inverse_known else rows  # of baselines distances are counted
+    rows = rows // 10 if strategy.inverse_known else rows  # a baseline: few distances
     return seconds + calibration_seconds(guarantee, noise, rows, cells)
 
 

@@ -66,7 +66,7 @@ def scaled_rows(matrix: Array, *, differences: bool) -> tuple[Array, int]:
     if differences:
         matrix = np.where((high > low)[:, None], matrix, 0.0)
         half = float((high / 2 - low / 2).max())
-        # of the smallest numbers the halves vanish
+        # half of the smallest number is 0
         exponent = size(max(half, SMALLEST_ENTRY)) + 1 if (high > low).any() else 0
     else:
         exponent = size(float(max(high.max(), -low.min())))

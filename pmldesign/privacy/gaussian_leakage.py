@@ -15,8 +15,8 @@ e^eps'_r = e^eps (1 - alpha_r)/(1 - e^eps alpha_r) and the joint convexity of th
 with q = alpha + (1 - sum alpha) on the farthest cell; 0 where e^eps alpha_r >= 1. Equality holds
 for two cells and one record. Convexity over the other records gives every number of records.
 Cells with equal columns have the same P_j: they are one cell, whose probability is their sum. Of
-few columns on a line, as those of a single query, the slack is exact (`few_columns`), and of three
-different columns it is computed more closely (`few_columns`).
+few columns on a line, as those of a single query, the slack is exact, and of three different
+columns it is closer than that (`few_columns`).
 
 Envelope: V = e^leakage(Y). A post-processing Z has V_Z <= E[V | Z], hence for c < e^eps
 
@@ -138,7 +138,8 @@ def envelope_from_distances(
     ratios = ratios_above(distances, scale, LONGEST)
     span = math.expm1(epsilon)
     every = np.arange(len(ratios))
-    # every c is valid, so some cells may choose it: those that are farthest from others count most
+    # any c gives a bound: it is chosen for a sample of cells, those farthest from others, which
+    # count most
     sample = np.sort(np.argsort(-ratios.max(axis=1), kind="stable")[:SAMPLE])
     if len(ratios) == least.shape[-1] <= MOST_COLUMNS and places_on_a_line(ratios) is not None:
         sample = every
@@ -152,7 +153,7 @@ def envelope_from_distances(
         if cells is every:
             rows = zip(parts, at.tolist(), strict=True)
             parts = np.array([_closest(row, ratios, least, one) for row, one in rows])
-        # of c = e^log1p(..) as it was rounded, with the error of e^eps - c
+        # e^eps - c, less what c may be above its value by rounding
         room = (1 - shares - ULPS * UNIT * (1 + epsilon)) * span
         with np.errstate(over="ignore"):
             mass = repeats * parts.sum(axis=1) * factor_above(len(cells) + ULPS)

@@ -173,7 +173,7 @@ class Measurable(ABC):
 
         pairs = norm == "l1" and neighbours == Neighbours.REPLACE and self.cells <= WRITTEN_CELLS
         pairs = pairs and not self.by_diameter
-        if pairs and self.public.kind != "groups":  # all distances, which a guarantee may ask for
+        if pairs and self.public.kind != "groups":  # kept: a guarantee may ask for all of them
             distances, _, exponent = self.pair_distances(norm)
             return unscaled("the l1 sensitivity", float(distances.max()), exponent)
         if self.public.kind != "groups":

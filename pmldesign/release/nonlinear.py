@@ -118,7 +118,7 @@ class Ratios:
         holds = first <= last
         firsts = np.where(holds, t[:-1] + step * first, np.inf).min(axis=0)
         lasts = np.where(holds, t[:-1] + step * last, -np.inf).max(axis=0)
-        nearest = (u > low).astype(np.float64)  # where noise has left no t at all
+        nearest = (u > low).astype(np.float64)  # where no t is left
         return np.where(firsts < 2, firsts, nearest), np.where(lasts > -1, lasts, nearest)
 
 

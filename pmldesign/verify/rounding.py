@@ -93,7 +93,7 @@ def factored_norm(A: Array, u: Array, F: Array) -> Any:
     """At least the nuclear norm of diag(u)^(1/2) A F, F F^T but for its rounding."""
     relative = np.sqrt(u)[:, None] * A
     error = gamma(len(F) + 6) * (np.abs(relative) @ np.abs(F))
-    shrink = gamma(2 * len(F) * (len(F) + 4))  # between F F^T and what it is a factor of
+    shrink = gamma(2 * len(F) * (len(F) + 4))  # F F^T is a Laplacian but for this part
     return polar_norm(relative @ F, error) * (1 - shrink)
 
 

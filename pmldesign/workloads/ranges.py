@@ -175,7 +175,7 @@ class RangeWorkload(Workload):
     def row_norms(self, half: Array) -> Array:
         """diag(A H H^T A^T), shape (m,), for H of shape (n, c), rounded up."""
         sums = prefix_sums(half)
-        # at most this much is a prefix sum off, so that a row is by those of its ends
+        # how far prefix sums may be off; a row is off by what those of its two ends are
         off = (self.cells + 1) * EPS * np.linalg.norm(prefix_sums(np.abs(half)), axis=1)
         values = norms_between(sums, self.starts, self.stops)
         return np.asarray((np.sqrt(values) + off[self.starts] + off[self.stops]) ** 2)

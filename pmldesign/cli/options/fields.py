@@ -105,7 +105,7 @@ def _option(name: str, hint: Any, attributes: dict[str, Any]) -> click.Option:
     if kind is bool:
         attributes |= {"is_flag": True, "default": False if hint is bool else None}
     elif attributes["default"] is None:
-        del attributes["default"]  # with which click takes a required option for given
+        del attributes["default"]  # click takes a required option with a default for given
     else:
         attributes["show_default"] = True
     attributes.setdefault("type", TYPES.get(kind))

@@ -104,7 +104,7 @@ def least_for(
     sensitivity = factorization.sensitivity(noise)
     if sensitivity == 0:
         return LEAST_BUDGET
-    if isinstance(guarantee, OnPriors):  # what a calibrated scale is above the least one included
+    if isinstance(guarantee, OnPriors):  # for a scale less by what calibration may add to it
         start = least_leakage(factorization.strategy, guarantee, noise, scale / (1 + 2 * WIDTH))
     else:
         start = budget_of(curve_of(noise, sensitivity, scale), guarantee)
@@ -207,7 +207,7 @@ def least_leakage(strategy: Strategy, guarantee: PMLGuarantee, noise: Noise, sca
         raise _impossible(guarantee)
     if loss(LEAST_BUDGET) <= guarantee.delta:
         return LEAST_BUDGET
-    # a loss that decreases in epsilon as another one does in the scale of the noise
+    # delta falls as epsilon grows, as the loss of a calibration does as the scale grows
     return min(private_end(loss, guarantee.delta, start=min(1.0, most / 2), width=1e-7), most)
 
 

@@ -327,6 +327,6 @@ def coarser(measured: Measurements, guarantee: Guarantee, sampler: Sampler = dra
         laws=(replace(law, scale=scale),),
         manifests=({**manifest, "guarantee": told, "noise": noise},),
     )
-    spreads = found.noise_of(queries).deviations  # digits too are of the new values alone
+    spreads = found.noise_of(queries).deviations  # digits, too, follow from the new noise
     estimate = estimated(found.strategy, values, queries, found.public)
     return replace(found, decimals=decimals_for(estimate.summed, spreads, estimate.size))

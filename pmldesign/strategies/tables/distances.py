@@ -187,7 +187,7 @@ class TableDistances:
             for column in values.T:
                 products = np.hstack([products, products * column[:, None]])
             square = 2 * float((s.sum() - s @ products).max())
-        # of a small difference of large sums the rounding counts beside it
+        # the difference may be small, and the sums large: their rounding is added
         square += (len(s) + len(used) + 20) * EPS * float(s.sum())
         longest = 1 + sum(self._sizes[i] for i in used) * EPS
         return math.sqrt(max(square, 0.0) * longest) * (1 + (len(s) + 100) * EPS)

@@ -154,8 +154,8 @@ class TableMatricesStrategy(CountsStrategy):
             turns = [self._frames[i].T.__matmul__ for i in T]
             modes = kronecker.apply(turns, sizes, table[:, None]).reshape(sizes)
             place = tuple(slice(None) if i in T else 0 for i in range(len(self.sizes)))
-            # of orthonormal coordinates those that are constant in an attribute of n values are
-            # n^(-1/2) times what the table has, for it is the sum over these
+            # a table is a sum over the other attributes: with n values each of these has the
+            # constant coordinate n^(-1/2) times that sum
             others = math.prod(n for i, n in enumerate(self.sizes) if i not in T)
             tensor[place] = modes / math.sqrt(others)
         turns = [frame.__matmul__ for frame in self._frames]

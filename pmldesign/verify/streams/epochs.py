@@ -220,7 +220,7 @@ def _sums_of_weights(arrays: Arrays, weights: Any, n: int) -> Any:
     apart = len(weights)
     q, h = (np.broadcast_to(arrays[name], n) for name in ("query_weights", "step_weights"))
     rates = np.broadcast_to(arrays["rates"], n - 1)
-    rows = np.zeros(weights.shape[:2])  # of A, for each class as they were at its last step
+    rows = np.zeros(weights.shape[:2])  # of A, as of the last step of each class
     result, value = np.empty(n), 0.0
     for t in range(n):
         e, c = divmod(t, apart)

@@ -100,7 +100,7 @@ LOWERED = (3e-8, 1e-6, 3e-5, 1e-3)
 
 def lower_bound_of_pairs(operator: Operator, u: Array, w: Array) -> float:
     """Nuclear norm of diag(u)^(1/2) A times a root of the Laplacian W."""
-    weighted = np.flatnonzero(w.any(axis=1))  # of cells that are alike only one may be
+    weighted = np.flatnonzero(w.any(axis=1))  # of equal cells perhaps only one
     if len(weighted) == 0:
         return 0.0
     m, n = operator.shape[0], len(weighted)
@@ -146,7 +146,7 @@ def laplacian_root(weights: Array) -> Array:
     for start in range(0, last, ELIMINATED):
         stop = min(start + ELIMINATED, last)
         for cell in range(start, stop):
-            before = root[:, start:cell]  # of which no two of a row differ in sign
+            before = root[:, start:cell]  # a row has entries of one sign: nothing cancels
             below = left[cell + 1 :, cell] + before[cell + 1 :] @ before[cell]
             degree = float(below.sum())
             if degree > 0.0:

@@ -115,7 +115,7 @@ def _refined(coarse: Array, count: int, apart: int) -> Array:
     """Parameters for four times as many steps."""
     fewer, places, finer = apart // 4, _places(apart // 4), _places(apart)
     rows = coarse[: count * places.size].reshape(count, -1)
-    # knots next to an end are as many steps from it; others in the same part of a window
+    # a knot next to an end stays as many steps from it, others keep their place in the window
     near = np.minimum(finer, apart - 1.0 - finer)
     scaled_near = np.where(near < 4, near, near * ((fewer - 1.0) / (apart - 1.0)))
     at = np.where(finer < apart / 2, scaled_near, fewer - 1.0 - scaled_near)

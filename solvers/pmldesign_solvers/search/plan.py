@@ -221,7 +221,7 @@ class SearchPlan:
             given = given | {GAUSSIAN: self._gaussian()}
         for name, matrix in given.items():
             if len(matrix) > MOST_ROWS * n:
-                continue  # its descent would take long; as it stands it counts already
+                continue  # a descent would take long, and it counts as it is
             rows = matrix / np.abs(matrix).sum(axis=0).max()
             yield name, self.free, Stacked(np.zeros(n), rows)
         if n <= self._largest_unstructured:

@@ -144,7 +144,7 @@ def largest_l1_distance(factors: Sequence[Array]) -> float:
             return simple
     points = []
     for factor, norm, only in zip(factors, norms, sizes, strict=True):
-        if only is not None:  # the smaller one of 0 and 1 is their product
+        if only is not None:  # of zeros and ones the smaller is the product
             counted = (factor > 0).astype(np.float64)
             least = only * (counted.T @ counted)
             points.append(_points(least, norm)[:, [0, 1, 2, 2]])

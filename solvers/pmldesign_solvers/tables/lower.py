@@ -262,7 +262,7 @@ class PairBound:
                     count += len(matrix)
         if equal >= 1:
             return 0.0  # a single cell
-        root = math.sqrt(2.0)  # of the largest D, by which rounding grows
+        root = math.sqrt(2.0)  # the largest entry of D, to which rounding is relative
         value = root * self._bound.lowered(total / root, count, self._frames)
         return value * math.sqrt(2 / (1 - equal)) * (1 - 1e-12)
 

@@ -85,7 +85,7 @@ def under_replace(
     some = np.flatnonzero(w)
     weights = np.outer(w[some], w[some])
     np.fill_diagonal(weights, 0.0)
-    pairs = np.zeros((len(w), len(w)))  # of which memory holds what is not zero
+    pairs = np.zeros((len(w), len(w)))  # zeros that nobody writes take no memory
     pairs[np.ix_(some, some)] = weights
     return replace(
         solution,
@@ -117,14 +117,14 @@ def _beside_the_total(strategy: Array, inverse: Array) -> tuple[Array, Array]:
 
 
 PAIRS = 4
-"""Times that a step for pairs of cells takes as long as one for cells."""
+"""How many times as long a step for pairs of cells takes as one for cells."""
 STEPS, LEAST = 6, 0.5
-"""For which a block should have the time, and seconds for them all: many small blocks take more."""
+"""Steps that a block should have time for, and seconds of all blocks: many small ones take more."""
 PAIRED = 4e-10
-"""Seconds for each triple of cells, that centring, its bounds and the noise take under replace."""
+"""Seconds for each triple of cells under replace: of centring, its bounds and the noise."""
 ASSEMBLED, ANSWERED = 1e-7, 1e-10
-"""Seconds that an entry of the strategy takes when blocks are put together and get their noise, and
-more of them for each query, that L R = A is seen."""
+"""Seconds for each entry of a strategy that is put together of blocks and gets its noise; and for
+each entry and query, to see that L R = A."""
 INVERTED = 1.2e9
 """Of n m^2 a second, m < n, that the inverse of a wide strategy and its certificate take."""
 
