@@ -27,7 +27,7 @@ __getattr__ = face(
     {
         "baselines.orthogonal": "eigen_design fourier hadamard henzinger_upadhyay",
         "baselines.nested": "cells_alone equal_shares measured queries_alone",
-        "baselines.queries": "BinaryQueries QueriesStrategy RunningQueries WrittenQueries in_pairs",
+        "baselines.queries": "BinaryQueries QueriesStrategy RunningQueries WrittenQueries",
         "baselines.toeplitz": "ToeplitzStrategy",
         "baselines.long_trees": "LongTree",
         "beside": "BesideStrategy BesideTables",

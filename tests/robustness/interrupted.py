@@ -32,7 +32,7 @@ import numpy as np
 from click.testing import CliRunner
 
 from pmldesign.cli import main as main_command
-from pmldesign.cli.process import UNFINISHED
+from pmldesign.cli import process
 
 ALLOWED, WAITED = 2.0, 60.0
 """Seconds after the signal: of the processor, and of the clock for one that only waits."""
@@ -218,7 +218,7 @@ def named(errors: str) -> set[str]:
 
 def left(before: set[Path], shown: str, errors: str, code: int) -> list[str]:
     """What is wrong with the files that a command has left, which are removed."""
-    faults, cut = [], UNFINISHED in errors
+    faults, cut = [], process.UNFINISHED in errors
     new = sorted(set(HERE.iterdir()) - before)
     for path in new:
         try:
