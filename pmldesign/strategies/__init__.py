@@ -26,6 +26,7 @@ __getattr__ = face(
     __name__,
     {
         "baselines.orthogonal": "eigen_design fourier hadamard henzinger_upadhyay",
+        "baselines.product_queries": "UnionQueries union_queries",
         "baselines.nested": "cells_alone equal_shares measured queries_alone",
         "baselines.queries": "BinaryQueries QueriesStrategy RunningQueries WrittenQueries",
         "baselines.toeplitz": "ToeplitzStrategy",

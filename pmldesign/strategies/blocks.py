@@ -211,8 +211,12 @@ class BlockStrategy(StructuredStrategy):
 
     def free_vector(self) -> Array:
         """(R^T R)^+ 1, shape (n,)."""
+        return self.gram_inverse(np.ones(self.cells))
+
+    def gram_inverse(self, x: Array) -> Array:
+        """(R^T R)^+ x, shape (n,) or (n, c), for x of shape (n,) or (n, c)."""
         maps = [block.pseudo_inverse.T.__matmul__ for block in self.blocks]
-        return self.estimate(self.through(np.ones(self.cells), maps))
+        return self.estimate(self.through(x, maps))
 
     def through(
         self,

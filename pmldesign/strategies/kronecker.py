@@ -100,7 +100,7 @@ class ProductStrategy(StructuredStrategy):
     def matrix(self) -> Array:
         """R, shape (r, n); refused if too large."""
         check_entries(f"strategy {self.name!r}", self.shape)
-        product = _kronecker([factor.matrix for factor in self.factors])
+        product = kronecker.product([factor.matrix for factor in self.factors])
         return read_only(self._roots[:, None] * product)
 
     @property
@@ -121,7 +121,7 @@ class ProductStrategy(StructuredStrategy):
         if self.sizes != public.sizes or self.weights is not None or public.open is None:
             raise no_form(public, self.name)
         together = self.factors[public.open]
-        free = Strategy(self.name, _kronecker([factor.matrix for factor in together]))
+        free = Strategy(self.name, kronecker.product([factor.matrix for factor in together]))
         before, after = self.factors[: public.open.start], self.factors[public.open.stop :]
         return ProductStrategy(self.name, [*before, free.beside(RECORDS), *after], public=public)
 
@@ -305,7 +305,7 @@ class ProductStrategy(StructuredStrategy):
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
         check_entries(f"the inverse of strategy {self.name!r}", self.shape)
-        inverse = _kronecker([factor.pseudo_inverse for factor in self.factors])
+        inverse = kronecker.product([factor.pseudo_inverse for factor in self.factors])
         rank = math.prod(factor.rank for factor in self.factors)
         return read_only(inverse / self._roots), rank
 
@@ -327,13 +327,6 @@ def _norm_beside(factors: Sequence[Strategy], part: Sequence[Workload], power: f
         all_of, explained = np.prod([values.sum(axis=0) for values in points], axis=0).tolist()
         return 0.0 if explained >= all_of * (1 - KNOWN) else float(all_of - explained)
     return largest_sum(points, np.array([1.0, -1.0]))
-
-
-def _kronecker(matrices: Sequence[Array]) -> Array:
-    total: Array = matrices[0]
-    for matrix in matrices[1:]:
-        total = np.asarray(np.kron(total, matrix), dtype=np.float64)
-    return total
 
 
 def _factors(strategy: Strategy) -> tuple[Strategy, ...]:

@@ -32,6 +32,7 @@ from pmldesign.strategies import (
     TableMatricesStrategy,
     TablesStrategy,
     ToeplitzStrategy,
+    UnionQueries,
     WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
@@ -196,6 +197,7 @@ EXACT_ROWS = {
     RegularStrategy: lambda s: real(s.matrix),
     QueriesStrategy: lambda s: real(s.workload.to_dense()),
     BinaryQueries: lambda s: real(s.workload.to_dense()),
+    UnionQueries: lambda s: real(s.workload.to_dense()),
     RunningQueries: lambda s: real(s.workload.to_dense()),
     ProductStrategy: of_product,
     BesideStrategy: lambda s: centred(exact_rows(s.whole)[s.whole.varying]),

@@ -46,6 +46,7 @@ from pmldesign.strategies import (
     haar_wavelet,
     identity,
     tree,
+    union_queries,
     workload_strategy,
 )
 from pmldesign.workloads import RECORDS, RunningWorkload, as_workload
@@ -238,6 +239,11 @@ def counts(rng):
     return BinaryQueries(as_workload(texts[rng.integers(3)]))
 
 
+def union(rng):
+    texts = "total:2*prefix:3+histogram:2*window:3,2", "marginals:prefix3,2,ways=1"
+    return union_queries(as_workload(texts[rng.integers(2)]))
+
+
 def running(rng):
     n = int(rng.integers(1, 7))
     sums = np.exp(rng.normal(0, 0.2, n - 1)), *np.exp(rng.normal(size=(2, n)))
@@ -282,6 +288,8 @@ MAKERS = {
     "ranges": lambda rng: workload_strategy(as_workload(f"all-range:{int(rng.integers(2, 6))}")),
     "many counts": counts,
     "many counts, public": lambda rng: counts(rng).beside(RECORDS),
+    "counts of products": union,
+    "counts of products, public": lambda rng: union(rng).beside(RECORDS),
     "running sums": running,
     "running sums, public": lambda rng: running(rng).beside(RECORDS),
     "tree": lambda rng: tree(int(rng.integers(2, 8)), branching=int(rng.integers(2, 4))),

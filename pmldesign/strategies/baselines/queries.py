@@ -23,7 +23,7 @@ from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.elementary import product_strategy
 from pmldesign.strategies.baselines.regular import CONSTANT, RegularStrategy
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.weighting import near_one
@@ -234,7 +234,7 @@ def workload_strategy(workload: Workload) -> Strategy:
 
 
 def _structured(workload: Workload) -> Strategy | None:
-    """A as a product or tables that are never written out, if it is one."""
+    """A as products or tables that are never written out, if it is that."""
     if isinstance(workload, KroneckerWorkload):
         return product_strategy([workload_strategy(factor) for factor in workload.factors])
     if isinstance(workload, MarginalsWorkload):
@@ -243,6 +243,11 @@ def _structured(workload: Workload) -> Strategy | None:
         return WeightedTablesStrategy(
             "workload", workload.sizes, workload.subsets, workload.weights
         )
+    if workload.shape[1] > WRITTEN_CELLS:
+        from pmldesign.strategies.baselines.product_queries import union_queries
+
+        union = union_queries(workload)  # fewer different cells have the distances of their matrix
+        return union if union is not None and union.columns > WRITTEN_CELLS else None
     return None
 
 

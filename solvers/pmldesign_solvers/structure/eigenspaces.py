@@ -87,6 +87,8 @@ def common_eigenspaces(factors: Sequence[Operator]) -> tuple[Eigenspaces, Array]
     distinct, labels = distinct_columns(values)
     for number in range(distinct.shape[1]):
         columns = labels == number
+        if columns.sum() == 1:  # a basis by itself
+            continue
         projection = vectors[:, columns] @ vectors[:, columns].T
         basis = scipy.linalg.qr(projection, mode="economic", pivoting=True)[0]
         vectors[:, columns] = basis[:, : columns.sum()]

@@ -35,7 +35,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 
 import numpy as np
 import scipy
@@ -72,6 +73,11 @@ def multiply(matrices: Sequence[Array], x: Array) -> Array:
     """(M_1 x ... x M_k) x for matrices M_i of shape (m_i, n_i)."""
     maps = [matrix.__matmul__ for matrix in matrices]
     return apply(maps, [matrix.shape[1] for matrix in matrices], x)
+
+
+def product(matrices: Iterable[Array]) -> Array:
+    """M_1 x ... x M_k, written out."""
+    return reduce(lambda left, right: np.asarray(np.kron(left, right), np.float64), matrices)
 
 
 def outer(vectors: Sequence[Array]) -> Array:

@@ -33,12 +33,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
 from pmldesign_solvers.norm.solution import step_seconds
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
+from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.eigenspaces import (
     Eigenspaces,
     common_eigenspaces,
@@ -138,7 +138,7 @@ def exchangeable(parts: Parts) -> ExchangeableCells | None:
     ]
     numbers = np.arange(math.prod(map(len, counts))).reshape([len(sizes) for sizes in counts])
     blocks = list(_blocks(reduced, counts, choices, numbers))
-    return ExchangeableCells(labels, _kronecker(counts), blocks, rounding)
+    return ExchangeableCells(labels, kronecker.product(counts), blocks, rounding)
 
 
 def _blocks(
@@ -155,16 +155,12 @@ def _blocks(
             ]
             for part in reduced
         ]
-        gram = np.asarray(sum(map(_kronecker, chosen)))
+        gram = np.asarray(sum(map(kronecker.product, chosen)))
         asked = gram.diagonal() > 0
         if asked.any():
             taken = [slice(None) if c < 0 else slice(c, c + 1) for c in choice]
             times = math.prod(n[c] - 1 for n, c in zip(counts, choice, strict=True) if c >= 0)
             yield Block(times, numbers[tuple(taken)].ravel()[asked], gram[np.ix_(asked, asked)])
-
-
-def _kronecker(factors: Iterable[Array]) -> Array:
-    return reduce(lambda left, right: np.asarray(np.kron(left, right), np.float64), factors)
 
 
 def _classes(grams: Sequence[Array]) -> Indices:
