@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from same_strategy import assert_same_strategy, well_conditioned
+from same_strategy import assert_answers, assert_same_strategy, well_conditioned
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
@@ -98,17 +98,7 @@ def test_variances_on_products_and_unions_and_whatever_does_not_factor(given_str
     products = [answered(strategy, rng, 2 + s) for s in range(2)]
     any_rows = DenseWorkload(rng.normal(size=(3, dense.shape[0])) @ dense.matrix)
     for workload in (*products, UnionWorkload(products), any_rows):
-        A = workload.to_dense()
-        expected = ((A @ np.linalg.pinv(dense.matrix, rcond=1e-10)) ** 2).sum(axis=1)
-        np.testing.assert_allclose(strategy.variances(workload), expected, rtol=1e-7, atol=1e-10)
-        for power in (1, 1.5, np.inf):
-            norm = np.linalg.norm(expected, ord=power)
-            assert strategy.variance_norm(workload, power) == pytest.approx(norm, rel=1e-7)
-        x = rng.normal(size=dense.cells)
-        answers = strategy.answer(workload, strategy.measure(x))
-        np.testing.assert_allclose(answers, A @ x, atol=1e-8 * (1 + np.abs(A).sum()))
-        L = strategy.reconstruction(workload)
-        np.testing.assert_allclose((L**2).sum(axis=1), expected, rtol=1e-7, atol=1e-10)
+        assert_answers(strategy, dense, workload, rng)
 
 
 @given(strategies())

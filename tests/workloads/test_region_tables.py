@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from region_parts import TREES, region_part, rows_of
+from same_strategy import assert_exact_lattice
 
 from pmldesign import PureDP, factorize, mechanism, optimize
 from pmldesign.errors import InvalidInputError
@@ -125,20 +126,7 @@ def test_public_totals_are_those_of_projections(case):
 @given(CASES)
 def test_lattice_tables_are_whole_and_their_sensitivities_exact(case):
     rng, workload, strategy = case
-    lattice = strategy.on_lattice(workload, 12)
-    x = rng.integers(0, 100, strategy.cells)
-    Z = np.array([lattice.image(cell) for cell in np.eye(strategy.cells, dtype=np.int64)]).T
-    assert (lattice.image(x) == Z @ x).all()
-    np.testing.assert_allclose(lattice.units * (Z @ x), strategy.measure(x), rtol=1e-12)
-    apart = np.abs(Z[:, :, None] - Z[:, None])
-    exact = {
-        ("add-remove", Noise.LAPLACE): np.abs(Z).sum(axis=0).max(),
-        ("add-remove", Noise.GAUSSIAN): (Z**2).sum(axis=0).max(),
-        ("replace", Noise.LAPLACE): apart.sum(axis=0).max(),
-        ("replace", Noise.GAUSSIAN): (apart**2).sum(axis=0).max(),
-    }
-    for (relation, noise), value in exact.items():
-        assert lattice.sensitivity(Neighbours(relation), noise) == (value, True)
+    assert_exact_lattice(strategy, workload, rng)
 
 
 def test_what_is_not_measured_is_named():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from same_strategy import assert_exact_lattice
 
 from pmldesign import (
     ZCDP,
@@ -21,7 +22,7 @@ from pmldesign import (
 from pmldesign.designs import named_targets
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import read_strategy
-from pmldesign.privacy import Neighbours, Noise
+from pmldesign.privacy import Neighbours
 from pmldesign.strategies import RegionsStrategy, Strategy, baseline, queries_alone
 from pmldesign.workloads import RECORDS, DenseWorkload, RegionsWorkload, parse_workload, weighted
 from pmldesign_solvers.trees import Tree
@@ -158,20 +159,7 @@ def test_strategy_is_its_matrix(case):
 @given(CASES)
 def test_lattice_counts_are_whole_and_their_sensitivities_exact(case):
     rng, workload, strategy = case
-    lattice = strategy.on_lattice(workload, 12)
-    x = rng.integers(0, 100, strategy.cells)
-    Z = np.array([lattice.image(cell) for cell in np.eye(strategy.cells, dtype=np.int64)]).T
-    assert (lattice.image(x) == Z @ x).all()
-    np.testing.assert_allclose(lattice.units * (Z @ x), strategy.measure(x), rtol=1e-12)
-    apart = np.abs(Z[:, :, None] - Z[:, None])
-    exact = {
-        ("add-remove", Noise.LAPLACE): np.abs(Z).sum(axis=0).max(),
-        ("add-remove", Noise.GAUSSIAN): (Z**2).sum(axis=0).max(),
-        ("replace", Noise.LAPLACE): apart.sum(axis=0).max(),
-        ("replace", Noise.GAUSSIAN): (apart**2).sum(axis=0).max(),
-    }
-    for (relation, noise), value in exact.items():
-        assert lattice.sensitivity(Neighbours(relation), noise) == (value, True)
+    assert_exact_lattice(strategy, workload, rng)
 
 
 def levels(*counts):
