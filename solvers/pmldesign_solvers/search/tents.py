@@ -57,7 +57,6 @@ class Tents:
         rows: Theta, shape (k, n), not negative; R = [I; Theta] with columns divided by their sums.
         before, after: tr G (R^T R)^-1 of the best start and of the result.
         levels: number of rows of each level, the finest first.
-        candidates: how many systems of levels were compared.
         settled: whether the last descent ended by itself, and not by a limit.
         status: why the search stopped.
     """
@@ -66,7 +65,6 @@ class Tents:
     before: float
     after: float
     levels: tuple[int, ...]
-    candidates: int
     settled: bool
     status: Status
 
@@ -128,7 +126,7 @@ def design(
     begin = time.perf_counter()
     halved = begin + (deadline - begin) * COMPARING
     pool = list(_starts(gram, blocks, halved, most_rows))
-    count, before = len(pool), min(map(_value, pool))
+    before = min(map(_value, pool))
 
     def descend(candidate: _Candidate, steps: int) -> None:
         candidate.descend(steps, deadline)
@@ -146,7 +144,7 @@ def design(
     best = min(pool, key=_value)
     widths = np.diff(best.problem.gram.edges)
     rows = np.repeat(best.problem.rows(best.entries), widths, axis=1)
-    return Tents(rows, before, best.value, best.levels, count, best.settled, status)
+    return Tents(rows, before, best.value, best.levels, best.settled, status)
 
 
 def _halve(pool: list[_Candidate], wide: bool, deadline: float, descend: _Descent) -> None:
