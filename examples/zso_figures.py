@@ -22,8 +22,9 @@ import numpy as np
 
 from pmldesign.privacy.calibration import calibrate, laplace_scale
 from pmldesign.privacy.guarantees import PML
-from pmldesign.privacy.laplace_leakage import extreme_output_leakage, laplace_leakage_bound
-from pmldesign.privacy.neighbours import l1_sensitivity
+from pmldesign.privacy.laplace_leakage import extreme_output_leakage
+from pmldesign.privacy.loss import leakage_at
+from pmldesign.privacy.neighbours import Neighbours, sensitivity_above
 from pmldesign.privacy.outward import private_end
 from pmldesign_solvers.operators.operator import Array
 
@@ -54,13 +55,13 @@ def figure_1(points: int = 40) -> Rows:
     """Leakage against alpha at scale 1, for every workload."""
     rows: Rows = []
     for name, W in workloads().items():
-        dp = l1_sensitivity(W, "replace")
+        dp = sensitivity_above(W, Neighbours.REPLACE, "l1")
         rows += [
             {
                 "workload": name,
                 "alpha": alpha,
                 "extreme outputs (Theorem 2)": extreme_output_leakage(W, scale=1, alpha=alpha),
-                "Corollary 1": laplace_leakage_bound(W, scale=1, alpha=alpha),
+                "Corollary 1": leakage_at(W, PML(1.0, alpha), noise="laplace", scale=1),
                 "DP": dp,
             }
             for alpha in np.geomspace(1e-4, 1 / CELLS, points)
@@ -71,7 +72,7 @@ def figure_1(points: int = 40) -> Rows:
 def figure_2(points: int = 40) -> Rows:
     """Smallest scale against epsilon for the difference queries, at several alpha."""
     W, rows = workloads()["differences"], []
-    sensitivity = l1_sensitivity(W, "replace")
+    sensitivity = sensitivity_above(W, Neighbours.REPLACE, "l1")
     for alpha in (0.01, 0.05, 0.1):
         ceiling = math.log(1 / alpha)
         for epsilon in [*np.linspace(0.1, 0.999 * ceiling, points), ceiling]:

@@ -11,10 +11,10 @@ __getattr__ = face(
         "columns": "distance_blocks",
         "composition": "composed",
         "curves": "PrivacyCurve curve_of laplace_renyi pure_curve",
-        "gaussian_leakage": "gaussian_envelope_delta gaussian_slack_delta",
+        "gaussian_leakage": "envelope_from_distances slack_from_distances",
         "guarantees": "ApproxDP ApproxPML EnvelopePML GaussianDP KINDS PML PureDP ZCDP from_json",
-        "laplace_leakage": "dp_from_pml extreme_output_leakage laplace_leakage_bound pml_from_dp",
-        "neighbours": "DistanceProfile Neighbours l1_sensitivity l2_sensitivity "
+        "laplace_leakage": "extreme_output_leakage laplace_leakage_from_distances",
+        "neighbours": "DistanceProfile Neighbours distinct_columns "
         "pairwise_distances scaled_distances sensitivity_above",
         "noise": "Noise cube_error gaussian_error gaussian_moment_root laplace_error",
         "outward": "at_least at_most private_end shortest to_places",

@@ -32,12 +32,10 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from pmldesign.arguments import finite_matrix, non_negative, positive
 from pmldesign.privacy.analytic_gaussian import LONGEST, SMALLEST_FLOAT, gaussian_profile
 from pmldesign.privacy.few_columns import (
     MOST_COLUMNS,
@@ -45,9 +43,8 @@ from pmldesign.privacy.few_columns import (
     slack_of_three,
     slack_on_a_line,
 )
-from pmldesign.privacy.neighbours import distinct_columns, pairwise_distances
 from pmldesign.privacy.outward import UNIT, factor_above, ratios_above
-from pmldesign.privacy.priors import least_masses, worst_mean
+from pmldesign.privacy.priors import worst_mean
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, EPS, Array, Indices
 
 ULPS = 8.0
@@ -64,60 +61,15 @@ GRIDS = (1.0, 5), (0.3, 2), (0.03, 2)
 of the smallest bound."""
 
 
-def gaussian_slack_delta(
-    strategy_matrix: ArrayLike, *, scale: float, epsilon: float, alpha: float | Iterable[float]
-) -> float:
-    """Upper bound on the slack delta of epsilon-PML under Gaussian noise.
+def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: float) -> float:
+    """Upper bound on the slack delta with P(E | D_i = d) <= e^epsilon P(E) + delta for every E.
 
     Args:
-        strategy_matrix: R, shape (r, k).
+        distances: of the different columns in the l2 norm, shape (k, k); or of some of them, its
+            first ones, from all, shape (k', k).
+        least: probabilities of all, shape (k,), or a row for each of these columns (`priors`).
         scale: standard deviation of the noise, at least 0.
         epsilon: positive.
-        alpha: in (0, 1/k], or one probability for each cell.
-
-    Returns:
-        delta with P(E | D_i = d) <= e^epsilon P(E) + delta for every event, record and value.
-
-    Raises:
-        InvalidInputError: an argument out of range.
-    """
-    distances, least = _distances_and_masses(strategy_matrix, alpha)
-    return slack_from_distances(
-        distances, least, non_negative("scale", scale), positive("epsilon", epsilon)
-    )
-
-
-def gaussian_envelope_delta(
-    strategy_matrix: ArrayLike, *, scale: float, epsilon: float, alpha: float | Iterable[float]
-) -> float:
-    """Upper bound on the probability that any post-processing leaks more than epsilon.
-
-    Args and errors as for `gaussian_slack_delta`.
-
-    Returns:
-        delta in [0, 1] with P(leakage(Z) > epsilon) <= delta for every function Z of the output,
-        randomised or not.
-    """
-    distances, least = _distances_and_masses(strategy_matrix, alpha)
-    return envelope_from_distances(
-        distances, least, non_negative("scale", scale), positive("epsilon", epsilon)
-    )
-
-
-def _distances_and_masses(
-    strategy_matrix: ArrayLike, alpha: float | Iterable[float]
-) -> tuple[Array, Array]:
-    """Of the columns of R without repetitions."""
-    columns, cell_of = distinct_columns(finite_matrix("strategy_matrix", strategy_matrix))
-    distances = pairwise_distances(columns, norm="l2")
-    return distances, least_masses(alpha, distances, cell_of)
-
-
-def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: float) -> float:
-    """`gaussian_slack_delta` from the l2 distances of the columns, shape (k, k).
-
-    Or from those of some columns, its first ones, to all; shape (k', k). Least probabilities of
-    all, shape (k,), or a row for each of these columns (`priors`).
     """
     every = np.arange(len(distances))
     ratios = ratios_above(distances, scale, LONGEST)
@@ -128,10 +80,15 @@ def slack_from_distances(distances: Array, least: Array, scale: float, epsilon: 
 def envelope_from_distances(
     distances: Array, least: Array, scale: float, epsilon: float, *, repeats: float = 1.0
 ) -> float:
-    """`gaussian_envelope_delta` from the l2 distances of the columns, shape (k, k).
+    """Upper bound on the probability that any function of the output leaks more than epsilon.
 
-    Or from those of some columns, its first ones, to all, shape (k', k), if every other column has
-    the distances of one of them; each stands for `repeats` columns.
+    Args:
+        distances: as for `slack_from_distances`; of some columns if every other one has the
+            distances of one of them.
+        least: likewise.
+        scale: standard deviation of the noise, at least 0.
+        epsilon: positive.
+        repeats: how many columns each of them stands for.
     """
     if epsilon >= -math.log(least.min()):
         return 0.0

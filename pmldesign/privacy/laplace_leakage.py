@@ -21,8 +21,8 @@ sum_l s_l R_lj the leakage about a record tends, for the worst prior in Q_alpha,
     log e^(-c_min/b) - log( sum_j alpha_j e^(-c_j/b) + (1 - sum alpha) e^(-c_max/b) ).
 
 [ZSO] states the maximum over s as an upper bound on the leakage (Theorem 2). It is attained in the
-limit, so it is a lower bound on the worst case; outputs in between can leak more. Calibrate with
-`laplace_leakage_bound` instead.
+limit, so it is a lower bound on the worst case; outputs in between can leak more. Calibration goes
+by Corollary 1.
 
 References:
     [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries, Cor. 1 and
@@ -38,9 +38,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmldesign.arguments import finite_matrix, non_negative, positive
+from pmldesign.arguments import finite_matrix, positive
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import pairwise_distances
 from pmldesign.privacy.outward import factor_above, quotient_above, ratios_above
 from pmldesign.privacy.priors import class_probabilities, least_masses, worst_mean
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
@@ -51,29 +50,6 @@ FARTHEST = 1e3
 """e^-D/b is 0 in float64 from D/b = 746 on."""
 MOST_SIGNS = 2**21
 """Sign patterns that are enumerated, those of 21 rows: 2 s for 16 cells, 15 s for 2^24."""
-
-
-def laplace_leakage_bound(
-    strategy_matrix: ArrayLike, *, scale: float, alpha: float | Iterable[float]
-) -> float:
-    """Upper bound on the leakage about a record: Corollary 1 of [ZSO], for any number of records.
-
-    Args:
-        strategy_matrix: R, shape (r, k).
-        scale: b of the noise, at least 0; 0 is the release of R x itself.
-        alpha: in (0, 1/k], or one probability for each cell.
-
-    Returns:
-        The leakage in nats; attained by a data set of one record.
-
-    Raises:
-        InvalidInputError: an argument out of range.
-    """
-    matrix = finite_matrix("strategy_matrix", strategy_matrix)
-    distances = pairwise_distances(matrix, norm="l1")
-    return laplace_leakage_from_distances(
-        distances, least_masses(alpha, distances), non_negative("scale", scale)
-    )
 
 
 def laplace_leakage_from_distances(distances: Array, least: Array, scale: float) -> float:
@@ -106,54 +82,6 @@ def laplace_leakage_from_distances(distances: Array, least: Array, scale: float)
     return worst
 
 
-def pml_from_dp(epsilon: float, alpha: float) -> float:
-    """Leakage on Q_alpha of any mechanism that is epsilon-DP under replace.
-
-    f_r/f_Y = 1/(p_r + sum_j p_j f_j/f_r) <= 1/(alpha + (1 - alpha) e^-eps).
-
-    Args:
-        epsilon: positive DP parameter.
-        alpha: least probability of a cell, in (0, 1/2].
-
-    Returns:
-        log( e^eps / (1 - alpha + alpha e^eps) ), below both epsilon and log(1/alpha).
-    """
-    epsilon, a = positive("epsilon", epsilon), _minority(alpha)
-    if epsilon < 1:
-        return epsilon - math.log1p(a * math.expm1(epsilon))
-    return -math.log(a + (1 - a) * math.exp(-epsilon))
-
-
-def dp_from_pml(epsilon: float, alpha: float) -> float:
-    """The DP parameter under replace that suffices for epsilon-PML on Q_alpha.
-
-    Args:
-        epsilon: in (0, log(1/alpha)).
-        alpha: least probability of a cell, in (0, 1/2].
-
-    Returns:
-        log( e^eps (1 - alpha) / (1 - alpha e^eps) ), the inverse of `pml_from_dp`.
-
-    Raises:
-        InvalidInputError: also where every mechanism satisfies epsilon-PML.
-    """
-    epsilon, a = positive("epsilon", epsilon), _minority(alpha)
-    if not epsilon < -math.log(a):
-        raise InvalidInputError(
-            f"epsilon must be below log(1/alpha) = {-math.log(a):.6g}, got {epsilon:g}: "
-            "every mechanism satisfies that"
-        )
-    return epsilon + math.log1p(-a) - math.log(-math.expm1(epsilon + math.log(a)))
-
-
-def _minority(alpha: float) -> float:
-    if not 0 < alpha <= 0.5:
-        raise InvalidInputError(
-            f"alpha must be in (0, 1/k], at most 0.5 as k is at least 2, got {alpha}"
-        )
-    return float(alpha)
-
-
 def extreme_output_leakage(
     strategy_matrix: ArrayLike, *, scale: float, alpha: float | Iterable[float]
 ) -> float:
@@ -181,7 +109,7 @@ def extreme_output_leakage(
     if patterns > MOST_SIGNS:
         raise InvalidInputError(
             f"strategy_matrix must leave at most {MOST_SIGNS} sign patterns (21 distinct rows "
-            f"that are not constant), got {len(rows)} rows; use laplace_leakage_bound (Corollary 1)"
+            f"that are not constant), got {len(rows)} rows; take Corollary 1 (`leakage`)"
         )
     worst = 0.0
     block = max(1, BLOCK_BYTES // (8 * matrix.shape[1]))

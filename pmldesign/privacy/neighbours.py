@@ -213,24 +213,6 @@ class Measurable(ABC):
         return distances_of(self, norm)
 
 
-def l1_sensitivity(strategy_matrix: ArrayLike, neighbours: Neighbours | str) -> float:
-    """Largest l1 distance between neighbours, for R of shape (r, k), rounded upwards.
-
-    Raises:
-        InvalidInputError: no finite matrix, or a distance that is out of the range of float64.
-    """
-    return sensitivity_above(strategy_matrix, Neighbours(neighbours), "l1")
-
-
-def l2_sensitivity(strategy_matrix: ArrayLike, neighbours: Neighbours | str) -> float:
-    """Largest l2 distance between neighbours, for R of shape (r, k), rounded upwards.
-
-    Raises:
-        InvalidInputError: no finite matrix, or a distance that is out of the range of float64.
-    """
-    return sensitivity_above(strategy_matrix, Neighbours(neighbours), "l2")
-
-
 def sensitivity_above(
     strategy_matrix: ArrayLike, neighbours: Neighbours, norm: Norm, *, entry_units: float = 0.0
 ) -> float:

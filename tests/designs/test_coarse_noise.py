@@ -2,17 +2,12 @@
 
 import numpy as np
 import pytest
+from leakages import gaussian_envelope_delta, gaussian_slack_delta, laplace_leakage_bound
 
 import pmldesign as pml
 from pmldesign.designs import rivals
 from pmldesign.files import verify_file, write_strategy
-from pmldesign.privacy import (
-    calibrate,
-    columns,
-    gaussian_envelope_delta,
-    gaussian_slack_delta,
-    laplace_leakage_bound,
-)
+from pmldesign.privacy import calibrate, columns
 from pmldesign.strategies import Strategy
 
 CASES = [

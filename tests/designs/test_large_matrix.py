@@ -5,12 +5,13 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse
+from leakages import laplace_leakage_bound
 
 import pmldesign as pml
 from pmldesign.designs import DesignOptions, best_noise, large_matrix
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, verify_file, write_strategy
-from pmldesign.privacy import columns, laplace_leakage_bound
+from pmldesign.privacy import columns
 from pmldesign.strategies import baseline
 from pmldesign.workloads import as_workload
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from exact_pml import extreme_priors, laplace_leakage_of_first
-
-from pmldesign.privacy import laplace_leakage_bound, pml_from_dp
+from leakages import laplace_leakage_bound, pml_from_dp
 
 
 def by_quadratic(b, alpha):

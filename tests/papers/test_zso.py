@@ -11,8 +11,9 @@ from exact_pml import (
     laplace_leakage_of_first,
     random_priors,
 )
+from leakages import laplace_leakage_bound
 
-from pmldesign.privacy import extreme_output_leakage, laplace_leakage_bound
+from pmldesign.privacy import extreme_output_leakage
 
 STRATEGIES = {
     "prefix 4": np.tril(np.ones((4, 4))),

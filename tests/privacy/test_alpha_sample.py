@@ -6,12 +6,13 @@ import pickle
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from leakages import laplace_leakage_bound
 from scipy import stats
 
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy import BALL, SampledAlpha, from_json, laplace_leakage_bound, sampled_alpha
+from pmldesign.privacy import BALL, SampledAlpha, from_json, sampled_alpha
 
 COUNTS = (120, 300, 50, 30, 0)
 

@@ -6,6 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from leakages import (
+    dp_from_pml,
+    gaussian_envelope_delta,
+    gaussian_slack_delta,
+    l1_sensitivity,
+    l2_sensitivity,
+    laplace_leakage_bound,
+    pml_from_dp,
+)
 
 from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import mechanism
@@ -18,17 +27,10 @@ from pmldesign.privacy import (
     Noise,
     PureDP,
     calibrate,
-    dp_from_pml,
     gaussian_delta,
-    gaussian_envelope_delta,
     gaussian_error,
-    gaussian_slack_delta,
-    l1_sensitivity,
-    l2_sensitivity,
     laplace_error,
-    laplace_leakage_bound,
     loss,
-    pml_from_dp,
     private_end,
 )
 from pmldesign.strategies import Strategy

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from leakages import l1_sensitivity, l2_sensitivity
 
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.privacy import (
@@ -16,8 +17,6 @@ from pmldesign.privacy import (
     PureDP,
     analytic_gaussian_scale,
     calibrate,
-    l1_sensitivity,
-    l2_sensitivity,
     laplace_scale,
     pairwise_distances,
     scaled_distances,

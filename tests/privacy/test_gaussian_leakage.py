@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from leakages import gaussian_envelope_delta, gaussian_slack_delta, laplace_leakage_bound
 from scipy.optimize import linprog
 from scipy.special import ndtr
-
-from pmldesign.privacy import gaussian_envelope_delta, gaussian_slack_delta, laplace_leakage_bound
 
 
 def vertices(least):

@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from leakages import laplace_leakage_bound, pml_from_dp
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy import (
-    dp_from_pml,
-    extreme_output_leakage,
-    laplace_leakage_bound,
-    pml_from_dp,
-)
+from pmldesign.privacy import extreme_output_leakage
 from pmldesign.privacy import laplace_leakage as module
 
 
@@ -101,17 +97,6 @@ def test_blocks_do_not_change_the_value(monkeypatch):
     assert laplace_leakage_bound(R, scale=1, alpha=0.05) == whole
 
 
-@given(epsilon=st.floats(1e-9, 50), alpha=st.floats(1e-12, 0.5))
-def test_dp_and_pml_convert_into_each_other(epsilon, alpha):
-    pml = pml_from_dp(epsilon, alpha)
-    with mpmath.workdps(40):
-        e, a = mpmath.mpf(epsilon), mpmath.mpf(alpha)
-        exact = e - mpmath.log(1 - a + a * mpmath.exp(e))
-    assert pml == pytest.approx(float(exact), rel=1e-13)
-    if pml < -math.log(alpha) - 1e-3:
-        assert dp_from_pml(pml, alpha) == pytest.approx(epsilon, rel=1e-9)
-
-
 def test_conversion_holds_for_randomized_response():
     # k-RR is epsilon-DP; its leakage for the prior (alpha, ..., rest) is at most the conversion,
     # with equality for two cells
@@ -124,14 +109,6 @@ def test_conversion_holds_for_randomized_response():
         assert leaked <= pml_from_dp(epsilon, alpha) + 1e-12
         if cells == 2:
             assert leaked == pytest.approx(pml_from_dp(epsilon, alpha))
-
-
-def test_conversion_is_refused_where_every_mechanism_satisfies_it():
-    with pytest.raises(InvalidInputError, match=r"below log\(1/alpha\)"):
-        dp_from_pml(math.log(10), 0.1)
-    with pytest.raises(InvalidInputError, match=r"at most 0\.5"):
-        pml_from_dp(1, 0.6)
-    assert pml_from_dp(2e3, 0.1) == pytest.approx(math.log(10))
 
 
 def enumerate_signs(R, scale, least):
@@ -172,16 +149,15 @@ def test_equal_rows_may_be_at_opposite_extremes():
 def test_many_equal_rows_are_cheap_and_many_distinct_ones_refused():
     R = np.repeat(np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 0.0]]), 500, axis=0)
     assert extreme_output_leakage(R, scale=500, alpha=0.1) > 0
-    with pytest.raises(InvalidInputError, match=r"use laplace_leakage_bound \(Corollary 1\)"):
+    with pytest.raises(InvalidInputError, match="take Corollary 1"):
         extreme_output_leakage(np.eye(25), scale=1, alpha=0.01)
     assert extreme_output_leakage(np.ones((3, 3)), scale=1, alpha=0.1) == 0
 
 
 @pytest.mark.parametrize("scale", [-1, math.inf, math.nan])
 def test_scales_are_checked(scale):
-    for function in (laplace_leakage_bound, extreme_output_leakage):
-        with pytest.raises(InvalidInputError, match="scale"):
-            function(np.eye(2), scale=scale, alpha=0.1)
+    with pytest.raises(InvalidInputError, match="scale"):
+        extreme_output_leakage(np.eye(2), scale=scale, alpha=0.1)
 
 
 def test_distances_of_too_many_cells_are_refused_before_they_are_taken():

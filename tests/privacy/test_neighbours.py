@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from leakages import l1_sensitivity, l2_sensitivity
 
 from pmldesign.arguments import finite_matrix
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import columns as module
-from pmldesign.privacy import distance_blocks, l1_sensitivity, l2_sensitivity, pairwise_distances
+from pmldesign.privacy import distance_blocks, pairwise_distances
 
 
 @given(seed=st.integers(0, 2**32 - 1), rows=st.integers(1, 6), cells=st.integers(1, 9))

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from leakages import gaussian_envelope_delta, gaussian_slack_delta
 
 import pmldesign as pml
-from pmldesign.privacy import gaussian_envelope_delta, gaussian_slack_delta
 
 STEP = 1e-3
 

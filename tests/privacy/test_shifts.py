@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from leakages import laplace_leakage_bound
 
 from pmldesign.bounds import least_deviation
-from pmldesign.privacy import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP, laplace_leakage_bound
+from pmldesign.privacy import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
 
 
 def worst_prior_mixture(P, alpha):

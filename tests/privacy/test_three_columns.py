@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from leakages import gaussian_envelope_delta, gaussian_slack_delta
 
 import pmldesign as pml
-from pmldesign.privacy import gaussian_envelope_delta, gaussian_slack_delta
 
 PLANES = {
     "histogram": np.eye(3),
