@@ -10,15 +10,17 @@ strategies are compared by what they are worth where the number of records is pu
 The largest distance of two columns is exact, or of very many a bound (`privacy.columns`), so that
 the best of them is a valid design with a true upper bound. The lower bound weighs pairs of cells by
 products of weights of cells (`certificate.cell_products`): those of the add-remove norm, or equal
-ones and squared lengths of columns. The bounds need not meet.
+ones and squared lengths of columns; where time is short, of some of the cells, the others weighing
+nothing. The bounds need not meet.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -37,7 +39,7 @@ from pmldesign_solvers.norm.solution import Solution, Status, step_seconds
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL
-from pmldesign_solvers.operators.operator import Array, dual_norm, power_mean
+from pmldesign_solvers.operators.operator import Array, Indices, dual_norm, power_mean
 
 FEW_ENTRIES = 2**26
 """Of queries that are written out, 512 MiB."""
@@ -45,6 +47,8 @@ STEPS = 4
 """Times as long as a step on a tall matrix the design of a wide one takes at least."""
 MOST_SECONDS = 15.0
 """For a step, and for Gram matrices; the first strategy is found in some of them."""
+MULTIPLIED, SHARE = 5e9, 12.0
+"""Multiplications a second in a Gram matrix and its eigenvalues; limits by the time for each."""
 BOUNDED_CELLS = 4096
 """Up to so many the bound on structured queries takes their Gram matrix (128 MiB)."""
 
@@ -152,20 +156,39 @@ def _lower(
     pairs = [(u, np.ones(squares.size)), (u, squares)]
     if solution is not None:
         pairs.append((solution.dual_u, solution.dual_w))
-    bounds = [(_bound(workload, u, w, p, options), number) for number, (u, w) in enumerate(pairs)]
+    cells, bound = _weighed(workload, options)
+    pairs = [(u, w) for u, w in pairs if w[cells].any()]
+    bounds = [(bound(u, w[cells], p), number) for number, (u, w) in enumerate(pairs)]
     best, number = max(bounds)
-    u, w = pairs[number]
-    return best, u / dual_norm(u, p), w / w.sum()
+    u, weights = pairs[number][0], np.zeros(squares.size)
+    weights[cells] = pairs[number][1][cells]
+    return best, u / dual_norm(u, p), weights / weights.sum()
 
 
-def _bound(workload: Workload, u: Array, w: Array, p: float, options: DesignOptions) -> float:
-    """From a Gram matrix where there is time for one, or from the squares of M alone."""
-    m, n = workload.shape
-    seconds = step_seconds(m, n)
-    if m * n <= FEW_ENTRIES and seconds <= MOST_SECONDS and _allows(options, 4 * seconds):
-        return lower_bound_of_cells(workload.to_dense(), u, w, p)
+def _weighed(
+    workload: Workload, options: DesignOptions
+) -> tuple[Indices, Callable[[Array, Array, float], float]]:
+    """The cells that get weights, and the bound from weights of queries and of these.
+
+    All cells where there is time for a Gram matrix, or for the squares of M alone; else as many as
+    there is time for: the others weigh nothing.
+    """
+    (m, n), limit = workload.shape, options.time_limit
+    every, dense = np.arange(n), m * n <= FEW_ENTRIES
+    room = MULTIPLIED * (MOST_SECONDS if limit is None else min(MOST_SECONDS, limit / SHARE))
+    if dense and min(m, n) * m * n <= room:
+        return every, partial(lower_bound_of_cells, workload.to_dense())
     if workload.sparse is not None:
-        return lower_bound_of_cells(workload.sparse, u, w, p)
-    if n <= BOUNDED_CELLS and _allows(options, seconds):
-        return lower_bound_of_cells(workload.gram(u), u, w, p, gram=True)
-    return 0.0
+        return every, partial(lower_bound_of_cells, workload.sparse)
+    if n <= BOUNDED_CELLS and _allows(options, step_seconds(m, n)):
+        return every, lambda u, w, p: lower_bound_of_cells(workload.gram(u), u, w, p, gram=True)
+    most = room / m**2 if m**3 <= room else math.sqrt(room / m)
+    if not dense:  # each column is as much work as all of the queries
+        most = min(most, room / (m * n), FEW_ENTRIES / n)
+    count = max(2, min(int(most), n))
+    cells = np.sort(np.random.default_rng(0).choice(n, count, replace=False))
+    if dense:
+        return cells, partial(lower_bound_of_cells, workload.to_dense()[:, cells])
+    unit = np.zeros((n, cells.size))
+    unit[cells, np.arange(cells.size)] = 1.0
+    return cells, partial(lower_bound_of_cells, workload.matvec(unit))

@@ -83,6 +83,29 @@ def test_weights_of_cells_prove_what_their_pairs_prove(weights):
     assert found[2] >= 0.5 * exact
 
 
+@pytest.mark.parametrize("p", [2.0, 4.0])
+@pytest.mark.parametrize("name", ["few", "many", "square"])
+@pytest.mark.parametrize("entries", [0, 2**26])
+def test_where_time_is_short_some_cells_have_a_bound(name, entries, p, monkeypatch):
+    """As many as there is time for: it is that of a matrix of these cells alone."""
+    matrix = QUERIES[name]
+    monkeypatch.setattr(large_matrix, "FEW_ENTRIES", entries)
+    monkeypatch.setattr(large_matrix, "BOUNDED_CELLS", 0)
+    monkeypatch.setattr(large_matrix, "MULTIPLIED", 3 * matrix.size / large_matrix.MOST_SECONDS)
+    found = large_matrix.solve_large(as_workload(matrix), p, REPLACE)
+    ((u, w),) = found.dual_factors
+    some = np.flatnonzero(w)
+    assert 2 <= some.size < matrix.shape[1]
+    exact = pml.factorize(as_workload(matrix[:, some]), p=p, neighbours="replace").certificate
+    assert 0 < found.certificate.lower <= exact.upper * (1 + 1e-9)
+    laplacian = np.diag(w[some]) - np.outer(w[some], w[some])
+    values, vectors = np.linalg.eigh(laplacian / ((1 - w @ w) / 2))
+    root = vectors * np.sqrt(values.clip(min=0))
+    nuclear = np.linalg.norm(np.sqrt(u)[:, None] * matrix[:, some] @ root, ord="nuc")
+    assert found.certificate.lower == pytest.approx(nuclear, rel=1e-5)
+    assert found.certificate.lower <= nuclear * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("exponent", [-1000, -450, 450, 1000])
 @pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
 def test_very_large_and_very_small_entries_change_the_scale_alone(form, exponent):
