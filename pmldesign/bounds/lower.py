@@ -223,7 +223,7 @@ def _by_divergence(guarantee: CurrencyGuarantee) -> float | None:
 
 
 def _least_scale(problem: BoundProblem) -> float:
-    """Of Laplace noise on a step of l2 length 1, in however many measurements.
+    """The least scale of Laplace noise for a step of l2 length 1, in any number of measurements.
 
     Divergences of such noise are concave in the square of the step (`targets.budgets`): one
     measurement has the least. Gaussian DP of mu has a divergence of order 1 of mu^2/2 at most.

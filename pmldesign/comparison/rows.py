@@ -291,7 +291,7 @@ class OwnMechanism:
         )
 
     def _deviations(self, factorization: Factorization) -> Array:
-        """Of each answer per unit of noise: norms of the rows of L."""
+        """Standard deviations of the answers per unit of noise: norms of the rows of L."""
         if self.reconstruction is None:
             return factorization.deviations
         name = f"reconstruction of {self.name}"

@@ -351,7 +351,7 @@ def _with_noise(
 def _time_for_searches(
     factorization: Design, options: DesignOptions, search_time: float | None
 ) -> float:
-    """In seconds, at most what the options' limit leaves."""
+    """Seconds for the searches, at most what the options' limit leaves."""
     seconds = SEARCH_SECONDS if search_time is None else search_time
     if options.time_limit is not None:
         after = LENGTHS * factorization.workload.shape[1] if _is_long(factorization) else 0.0

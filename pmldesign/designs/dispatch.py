@@ -244,7 +244,7 @@ def _is_large_regions(workload: Workload, _: DesignOptions) -> bool:
 
 
 def _solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) -> Design:
-    """By a count for each region, or as one matrix where that is far from its bound."""
+    """A count for each region, or one matrix where that is far from its bound."""
     from pmldesign.designs.nested import solve_regions
 
     design = solve_regions(workload, p, options)

@@ -107,7 +107,7 @@ def _allows(options: DesignOptions, seconds: float) -> bool:
 
 
 def _least_norm(workload: Workload, p: float, options: DesignOptions) -> Solution | None:
-    """For add-remove neighbours, whose columns are then compared; None where that takes long."""
+    """The solution for add-remove neighbours, whose columns are compared; None if it takes long."""
     seconds = STEPS * step_seconds(*workload.shape)
     if seconds > MOST_SECONDS or not _allows(options, seconds) or not workload.row_sizes().any():
         return None

@@ -65,7 +65,7 @@ def require_streaming(workload: Workload, relation: Neighbours, *, full_rank: bo
 
 
 def _rank(factor: Workload) -> int:
-    """That of what the solver sees: scaled, without what is below rounding."""
+    """The rank of what the solver sees: scaled, without what is below rounding."""
     return MergedWorkload(normalised(factor, "add-remove", DEFAULTS.rel_gap).searched).rank
 
 

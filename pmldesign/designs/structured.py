@@ -153,7 +153,7 @@ def solve_marginals(workload: MarginalsWorkload, p: float, options: DesignOption
 def solve_union(
     workload: UnionWorkload | TablesWorkload, p: float, options: DesignOptions
 ) -> Design:
-    """For a large union of products: blocks of one attribute, tables, or a product basis.
+    """Solve a large union of products: blocks of one attribute, tables, or a product basis.
 
     Where attributes are asked in several ways tables and a product basis are both tried.
     """
@@ -182,7 +182,7 @@ def solve_union(
 def _solve_products(
     workload: UnionWorkload | TablesWorkload, parts: Parts, p: float, options: DesignOptions
 ) -> Design:
-    """By blocks of one attribute, or a product basis."""
+    """Blocks of one attribute, or a product basis."""
     with as_invalid_input(workload):
         solution = unions.solve(
             workload,
@@ -200,7 +200,7 @@ def _solve_products(
 
 
 def solve_stream(workload: Workload, p: float, options: DesignOptions) -> Design:
-    """For running sums: a stream with few buffers; under replace beside the total."""
+    """Solve running sums: a stream with few buffers; under replace beside the total."""
     from pmldesign_solvers.intervals.solve import solve_intervals
     from pmldesign_solvers.streams.solve import solve
 
@@ -222,7 +222,7 @@ def solve_stream(workload: Workload, p: float, options: DesignOptions) -> Design
 def solve_all_ranges(
     workload: RangeWorkload | AllRangesWorkload, p: float, options: DesignOptions
 ) -> Design:
-    """For all intervals, without arrays of them at p = 2.
+    """Solve all intervals, without arrays of them at p = 2.
 
     Raises:
         InvalidInputError: p above 2, replace neighbours, or another method.

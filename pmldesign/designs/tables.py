@@ -131,7 +131,7 @@ def separate_strategy(
 
 
 def _queries(asked: Question, k: int) -> Workload:
-    """Those of a factor."""
+    """The queries of a factor."""
     factor = asked.factors[k]
     if factor is None:
         return counts_of(asked.sizes[asked.attribute[k]])

@@ -154,12 +154,12 @@ class Mechanism(Drawn, Displayed):
 
     @property
     def noise_name(self) -> str:
-        """Of its noise, in tables: "gaussian", "laplace", "cube", or one of "laplace own-grid"."""
+        """What tables call its noise: "gaussian", "laplace", "cube", or "laplace own-grid"."""
         return self.noise.value + (OWN_GRID if self.own_grid else "")
 
     @cached_property
     def unit(self) -> float | None:
-        """Of the grid of whole measurements that the noise is on; None for continuous noise.
+        """The unit of the grid of measurements that the noise is on; None for continuous noise.
 
         Raises:
             InvalidInputError: there is no such grid.
@@ -213,7 +213,7 @@ class Mechanism(Drawn, Displayed):
 
     @property
     def _deviation(self) -> float:
-        """Of the noise on a measurement."""
+        """The standard deviation of the noise on a measurement."""
         if self.unit is not None:
             return own_deviation(self.unit, self.scale)
         return self.scale * math.sqrt(self.noise.variance(self.strategy.shape[0]))

@@ -57,12 +57,12 @@ class MixedCurve(PrivacyCurve):
 
     @property
     def gaussian_part(self) -> PrivacyCurve:
-        """Of all releases with Gaussian noise."""
+        """The curve of all releases with Gaussian noise."""
         return PrivacyCurve(self.noise, self.ratio)
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """Those of both."""
+        """The ratios of both."""
         return self.ratio, self.laplace_part.ratio
 
     @property
@@ -101,7 +101,7 @@ class MixedCurve(PrivacyCurve):
         return min(1.0, float(inner + ends) * UP)
 
     def _profile(self, epsilons: Array) -> Array:
-        """That of the Gaussian pair, at negative epsilon too."""
+        """The profile of the Gaussian pair, at negative epsilon too."""
         above = gaussian_profile(self.ratio, np.abs(epsilons))
         below = -np.expm1(-np.abs(epsilons)) + np.exp(-np.abs(epsilons)) * above
         return np.where(epsilons < 0, below, above)

@@ -121,7 +121,7 @@ class PrivacyCurve(Drawn):
 
     @property
     def ratios(self) -> tuple[float, float]:
-        """Those of Gaussian and of Laplace noise, 0 without such noise."""
+        """The ratios of Gaussian and of Laplace noise, 0 without such noise."""
         return (self.ratio, 0.0) if self.gaussian else (0.0, self.ratio)
 
     @property

@@ -97,7 +97,7 @@ class Noise(StrEnum):
 
     @property
     def norm(self) -> Norm:
-        """Of the distance of neighbours' measurements that its scale goes by."""
+        """The norm of the distance of neighbours' measurements that its scale goes by."""
         return {Noise.GAUSSIAN: "l2", Noise.LAPLACE: "l1", Noise.CUBE: "linf"}[self]  # type: ignore[return-value]
 
     def variance(self, measurements: int) -> float:
@@ -107,7 +107,7 @@ class Noise(StrEnum):
         return 1.0 if self is Noise.GAUSSIAN else 2.0
 
     def whole_variance(self, scale: float, measurements: int) -> float:
-        """Of one number of discrete noise; of Gaussian noise s^2, which it does not exceed."""
+        """Variance of a number of discrete noise; at most the s^2 that Gaussian noise is given."""
         if self is Noise.GAUSSIAN:
             return scale**2
         if self is Noise.LAPLACE:

@@ -55,7 +55,7 @@ class Promise(ABC):
 
     @abstractmethod
     def about(self, cells: int) -> str:
-        """To whom, and under which assumption, in words."""
+        """Whom it protects, and under which assumption, in words."""
 
     def describe(self, cells: int) -> str:
         """What is promised, to whom, and under which assumption."""

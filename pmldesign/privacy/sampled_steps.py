@@ -154,7 +154,7 @@ def losses(ratio: float, rate: float, rounds: int, grid: float = GRID) -> Any:
 
 
 def _of_one_step(ratio: float, rate: float, way: Any, grid: float) -> Any:
-    """Of one step, where a record is removed or added: delta at each epsilon of the grid.
+    """Losses of one step, where a record is removed or added: delta at each epsilon of the grid.
 
     An event {x <= c} has the largest P - e^eps Q, c where log(P/Q) = eps; that library looks for
     each c in turn, which takes ten times as long.

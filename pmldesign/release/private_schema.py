@@ -66,7 +66,7 @@ class Thresholds:
 
     @classmethod
     def of(cls, promise: ApproxDP, columns: int) -> Thresholds:
-        """Those with which so many columns keep a guarantee."""
+        """The noise and threshold with which so many columns keep a guarantee."""
         scale = laplace_parameter(2 * columns, promise.epsilon)
         logarithm = math.log(2 * columns / promise.delta) - math.log1p(math.exp(-1 / scale))
         return cls(scale, 2 + max(0, math.ceil(scale * logarithm * (1 + 1e-12))))

@@ -268,7 +268,7 @@ def memory() -> float:
 
 
 def _closed_inverse(matrix: Array) -> Array | None:
-    """Of a large matrix of full rank that is not square, if that has twelve digits."""
+    """The inverse of a large matrix of full rank that is not square, if it has twelve digits."""
     rows, cells = matrix.shape
     if rows <= cells:
         return closed_inverse(matrix)
@@ -277,7 +277,7 @@ def _closed_inverse(matrix: Array) -> Array | None:
 
 
 def _triangular_inverse(matrix: Array) -> Array | None:
-    """Of a lower triangular R that is regular for certain, as the norms of R and R^-1 tell."""
+    """The inverse of a lower triangular R that is surely regular, by the norms of R and R^-1."""
     if not matrix.diagonal().all():
         return None
     with np.errstate(over="ignore", invalid="ignore"):

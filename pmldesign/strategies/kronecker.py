@@ -340,7 +340,7 @@ def _is_flattened(strategy: Strategy) -> bool:
 
 
 def _weights(strategies: Sequence[Strategy]) -> Array | None:
-    """Those of the products among factors that are flattened, multiplied; None if none has any."""
+    """The product of the weights of factors that are flattened; None if none of them has any."""
     vectors = [s.weights if isinstance(s, ProductStrategy) else None for s in strategies]
     vectors = [v if _is_flattened(s) else None for v, s in zip(vectors, strategies, strict=True)]
     if all(vector is None for vector in vectors):

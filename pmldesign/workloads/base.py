@@ -264,7 +264,7 @@ class Workload(Displayed, Operator):
         return DenseOperator(self.to_dense()).merge()
 
     def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
-        """On vectors that sum to zero, without zero rows; which rows are left."""
+        """The same on vectors that sum to zero, without zero rows; and which rows are left."""
         return DenseOperator(self.to_dense()).relative(idle=idle)
 
     def without_offsets(self) -> tuple[Workload, Array]:

@@ -140,7 +140,7 @@ class KroneckerOperator(Operator):
         return Merged(KroneckerOperator(factors) if anything else NO_QUERIES, row_of, column_of)
 
     def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
-        """On vectors that sum to zero, without zero rows; which rows are left."""
+        """The same on vectors that sum to zero, without zero rows; and which rows are left."""
         return DenseOperator(self.to_dense()).relative(idle=idle)
 
     def _halves(self) -> tuple[Operator, Operator]:

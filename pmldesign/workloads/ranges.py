@@ -236,7 +236,7 @@ class RangeWorkload(Workload):
         return Merged(merged, row_of, column_of)
 
     def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
-        """On vectors that sum to zero, without zero rows; which rows are left.
+        """The same on vectors that sum to zero, without zero rows; and which rows are left.
 
         Ranges with the last cell become minus the cells that they leave out: ranges again.
         """

@@ -158,7 +158,7 @@ def answers_document(measured: Measurements, answers: Answers) -> Document:
 
 
 def table_of(table: ReleasedTable) -> Table:
-    """With as many digits as were published."""
+    """The table, with as many digits as were published."""
     columns = table.columns()
     digits = np.broadcast_to(table.decimals, table.estimate.shape).tolist()
     rows = [

@@ -167,12 +167,12 @@ def ends(what: str, ending: str) -> Callable[[Path], None]:
 
 
 def drawing(shown: str) -> dict[str, str]:
-    """Of --plot: the help where it draws this."""
+    """The help of --plot where it draws this."""
     return {"help": f"Draw {shown}: .png, .pdf or .svg (the plot extra)."}
 
 
 def strategy_output() -> Any:
-    """-o of a strategy."""
+    """The option -o, for the file of a strategy."""
     check = ends("a strategy file", ".npz")
     return option("Write the strategy: .npz.", "-o", "--output", check=check)
 

@@ -68,7 +68,7 @@ class StepWatch:
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
+        """Seconds since the start."""
         return time.perf_counter() - self._begin
 
     @property
@@ -118,14 +118,14 @@ class LowerBound:
 
 
 def of_once(design: Design) -> LowerBound:
-    """That of one participation."""
+    """The bound for one participation, which holds for several."""
     return LowerBound(design.certificate.lower, design.dual_factors, None, "one participation")
 
 
 def of_patterns(
     sums: RunningSums, participation: Participation, watch: StepWatch
 ) -> tuple[LowerBound, Array] | None:
-    """From weights of patterns, with the Gram matrix of their strategy; None for too many steps."""
+    """The bound by weights of patterns, and the Gram matrix; None for too many steps."""
     n, fixed = sums.cells, participation.fixed
     if n > PATTERN_CELLS:
         return None
@@ -152,7 +152,7 @@ def akin_sums(workload: Workload, most: int) -> Workload | None:
 
 
 def of_akin(workload: Workload, design: Design) -> Iterator[LowerBound]:
-    """From the weights of patterns of the design for `akin_sums`: they are weights for any A."""
+    """The bound by the weights of the design for `akin_sums`: they are weights for any A."""
     ((_, blocks),), steps = design.dual_factors, design.dual_steps
     if blocks.ndim != 3:
         return
@@ -173,7 +173,7 @@ def of_akin(workload: Workload, design: Design) -> Iterator[LowerBound]:
 def of_epochs(
     sums: RunningSums, participation: Participation, watch: StepWatch
 ) -> Iterator[LowerBound]:
-    """From fixed epochs that are a part of the patterns."""
+    """Bounds by fixed epochs that are a part of the patterns."""
     times, apart = participation.reach(sums.cells), participation.apart
     parts = [(min(sums.cells, times * apart), apart)]
     if not participation.fixed and times * apart < sums.cells:

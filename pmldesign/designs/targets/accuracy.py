@@ -174,7 +174,7 @@ def named_targets(workload: Workload, named: Mapping[str, float], default: float
 
 
 def _factors(name: str) -> list[str]:
-    """Of a product, in any order: sex*age is age*sex."""
+    """The factors of a product, in any order: sex*age is age*sex."""
     return sorted(factor.strip() for factor in name.split("*"))
 
 

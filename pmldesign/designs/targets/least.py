@@ -97,7 +97,7 @@ class LeastBudget(Drawn, Displayed):
 
     @property
     def bounded(self) -> str:
-        """Of what the lower bound speaks."""
+        """What the lower bound speaks of."""
         if self.mechanism.own_grid:
             return "every mechanism"
         return f"{self.mechanism.noise.value} noise on any strategy"
@@ -320,7 +320,7 @@ def _strategies(
     *,
     least_gain: float,
 ) -> Iterator[Strategy]:
-    """That of least norm, and for Laplace noise what the search finds."""
+    """The strategy of least norm, and for Laplace noise what the search finds."""
     yield design.strategy
     if noise is Noise.GAUSSIAN or design.status is Status.INTERRUPTED:
         return

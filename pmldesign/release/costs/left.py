@@ -59,7 +59,7 @@ class Left:
 
     @property
     def rho(self) -> float:
-        """Of Gaussian noise, in zCDP."""
+        """The rho of zCDP that Gaussian noise may have."""
         return self.mu**2 / 2
 
 
@@ -122,7 +122,7 @@ def share_of(
 
 
 def _largest_mu(budget: Budget, spent: Cost) -> float:
-    """Of Gaussian noise that still fits, rounded down."""
+    """The largest mu of Gaussian noise that still fits, rounded down."""
     low, high = 0.0, LARGEST
     for _ in range(STEPS):
         middle = (low + high) / 2

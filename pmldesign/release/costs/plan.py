@@ -145,7 +145,7 @@ class Plan:
 
     @property
     def mu(self) -> float:
-        """Of all Gaussian noise together; 0 without."""
+        """The mu of all Gaussian noise together; 0 without."""
         return math.hypot(*(p.ratio for p in self.releases if p.noise is Noise.GAUSSIAN))
 
     @property

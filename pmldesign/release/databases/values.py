@@ -153,7 +153,7 @@ class Column:
 
     @property
     def _unread(self) -> str:
-        """Of numbers that the database does not read those that may be some."""
+        """What to do with a text that is no number for the database, but may be one."""
         case = f"number_{self.place} IS NULL AND REGEXP_MATCHES({self.text}, '{MAYBE}')"
         return f"WHEN {case} THEN {self._untold(self.text)}"
 

@@ -71,7 +71,7 @@ def _by_cells(build: Callable[[int], Strategy]) -> Callable[[Workload], Strategy
 
 
 def _identity(workload: Workload) -> Strategy:
-    """Of any size where the squares of entries are at hand, else as if it were written out."""
+    """The identity, of any size where the squares of entries are known; else a written matrix."""
     n = workload.shape[1]
     if workload.domain or not workload.squares_known:
         check_entries("strategy 'identity'", (n, n))
@@ -162,7 +162,7 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
 
 
 def long_baseline(name: str, workload: Workload) -> Strategy | None:
-    """Of long running sums, by recurrences or coefficients; None where matrices will do."""
+    """A baseline of long running sums, by recurrence or coefficients; None if matrices will do."""
     n = workload.shape[1]
     if n <= WRITTEN_CELLS:
         return None
@@ -181,7 +181,7 @@ def long_baseline(name: str, workload: Workload) -> Strategy | None:
 
 
 def nested_baseline(name: str, workload: Workload) -> Strategy | None:
-    """Of counts that nest, by their tree; None where matrices will do."""
+    """A baseline of counts that nest, by their tree; None where matrices will do."""
     if not isinstance(workload.whole, NestedWorkload):
         return None
     from pmldesign.strategies.baselines import nested
@@ -197,7 +197,7 @@ def nested_baseline(name: str, workload: Workload) -> Strategy | None:
 
 
 def usual_baselines(workload: Workload) -> tuple[str, ...]:
-    """Those that designs are shown beside."""
+    """The baselines that designs are shown beside."""
     if isinstance(workload.whole, NestedWorkload):
         return *SHARES, "identity", "workload"
     return "tree", "haar", "identity", "workload"

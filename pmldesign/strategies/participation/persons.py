@@ -270,7 +270,7 @@ def _largest(entries: Array, count: int) -> float:
 
 
 def _of_cells(grams: list[Array], count: int) -> float:
-    """For different cells of a product: `count` times the largest entries of any row."""
+    """The bound for different cells of a product: `count` times the largest entries of any row."""
     largest = np.ones(1)
     for gram in grams:
         row = np.sort(np.abs(gram), axis=1)[:, ::-1][:, :count].max(axis=0)
@@ -279,7 +279,7 @@ def _of_cells(grams: list[Array], count: int) -> float:
 
 
 def _of_classes(grams: list[Array], rows: PersonRows, count: int) -> float | None:
-    """For classes that are the values of some factors together; None where they are not."""
+    """The bound for classes that are values of some factors together; None where they are not."""
     if rows.without or isinstance(rows.one_per, str):
         return None
     entries: Array = np.ones((1, 1))

@@ -217,7 +217,7 @@ def places_of(name: str, levels: Sequence[str], rows: Iterable[Sequence[str]]) -
 
 
 def _numbered(count: int, rows: Iterable[Sequence[str]]) -> tuple[list[Indices], list[list[str]]]:
-    """Of each column numbers for the keys, 0 for none, and the keys."""
+    """For each column the number of the key in every row, 0 for none; and its keys."""
     known, columns = [{"": 0} for _ in range(count)], [array("i") for _ in range(count)]
     rest = iter(rows)
     while lines := list(islice(rest, LINES)):

@@ -62,7 +62,7 @@ class Certificate:
         return self.upper / self.lower - 1.0 if self.lower > 0 else float("inf")
 
     def times_power_of_two(self, exponent: int) -> Certificate:
-        """That of the workload times 2^exponent.
+        """The certificate of the workload times 2^exponent.
 
         Raises:
             ValueError: a bound would be too large or too small for float64.

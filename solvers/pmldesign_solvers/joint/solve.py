@@ -176,7 +176,7 @@ class JointSolution(Outcome):
 
 
 def maximal(sets: Sequence[Attributes]) -> list[Attributes]:
-    """Those that are in no other, the largest first."""
+    """The sets that are in no other, the largest first."""
     kept: list[Attributes] = []
     for T in sorted(set(sets), key=lambda s: (-len(s), s)):
         if not any(set(T) <= set(other) for other in kept):

@@ -114,7 +114,7 @@ class ScalingProblem:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the merged and oriented workload; the second is what gets decomposed."""
+        """The shape of the merged and oriented workload; the second number is decomposed."""
         return self.operator.shape
 
     @property
@@ -240,7 +240,7 @@ class ScalingProblem:
         return min(candidates, key=lambda both: upper_bound(original, both[0], both[1], self.row_p))
 
     def weights(self, u: Array, w: Array) -> tuple[Array, Array]:
-        """Those of the original workload, shapes (m,) and (n,)."""
+        """The weights of the original workload, shapes (m,) and (n,)."""
         return self._merged.original_weights(*self.turn(u, w))
 
 

@@ -115,7 +115,7 @@ class ReducedWorkload(Protocol):
 
     @property
     def differences(self) -> Differences:
-        """Of neighbours."""
+        """The differences of neighbours."""
 
     @property
     def rank(self) -> int:

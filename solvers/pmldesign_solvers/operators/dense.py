@@ -101,7 +101,7 @@ class DenseOperator(Operator):
         return Merged(DenseOperator(self.matrix[np.ix_(rows, columns)]), row_of, column_of)
 
     def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
-        """On vectors that sum to zero, without rows of mere rounding; which rows are left."""
+        """The same on vectors that sum to zero, without rows of rounding; and which are left."""
         moves = self.matrix if idle else self.matrix[:, :-1] - self.matrix[:, -1:]
         largest = np.abs(moves).max(axis=1, initial=0.0)
         rows = np.flatnonzero(largest > EPS * np.abs(self.matrix).max(axis=1))

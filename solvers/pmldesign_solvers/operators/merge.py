@@ -56,7 +56,7 @@ class MergedWorkload:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the merged operator."""
+        """The shape of the merged operator."""
         return self.operator.shape
 
     @property
@@ -74,7 +74,7 @@ class MergedWorkload:
 
     @cached_property
     def rank(self) -> int:
-        """Of the operator, after scaling rows and columns to unit norms."""
+        """The rank of the operator, after scaling rows and columns to unit norms."""
         if 0 in self.shape:
             return 0
         try:

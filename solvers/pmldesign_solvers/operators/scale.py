@@ -146,7 +146,7 @@ class PowersOfTwo(ScaledRows):
         return Merged(PowersOfTwo(merged.operator, weights), merged.row_of, merged.column_of)
 
     def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
-        """On vectors that sum to zero, without zero rows; which rows are left."""
+        """The same on vectors that sum to zero, without zero rows; and which rows are left."""
         operator, rows = self.operator.relative(idle=idle)
         return PowersOfTwo(operator, self.weights[rows]), rows
 

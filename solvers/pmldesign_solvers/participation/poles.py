@@ -86,7 +86,7 @@ class Question:
         return point.error * largest_pattern(matrix.T @ matrix, self.times, self.apart)
 
     def coarser(self) -> Question:
-        """That of every fourth step."""
+        """The question about every fourth step."""
         sums, apart = self.sums.coarser(), max(1, round(self.apart / 4))
         return Question(sums, min(self.times, -(-sums.cells // apart)), apart, self.fixed)
 

@@ -61,7 +61,7 @@ class Eigenspaces:
 
 
 def common_eigenspaces(factors: Sequence[Operator]) -> tuple[Eigenspaces, Array] | None:
-    """Those of the Gram matrices of the factors; None if they do not commute.
+    """The eigenspaces of the Gram matrices of the factors; None if they do not commute.
 
     Returns:
         The spaces, and lambda, rounded down, of shape (S, spaces).
