@@ -58,7 +58,7 @@ def binary_envelope(channel: Channel, delta: float) -> float:
         InvalidInputError: delta outside (0, 1).
     """
     require_channel(channel)
-    taken = worst_masses(channel.ratios, channel.output_distribution, delta)
+    taken = worst_masses(channel.ratios, channel.output_distribution, check_delta(delta))
     mean = means(channel.ratios, taken)
     return log_down(float(mean.max()) * (1 - relative_rounding(*channel.shape)))
 
@@ -71,7 +71,8 @@ def cvar_bound(channel: Channel, delta: float) -> float:
     """
     require_channel(channel)
     leakiest = channel.ratios.max(axis=0, keepdims=True)
-    mean = means(leakiest, worst_masses(leakiest, channel.output_distribution, delta))
+    taken = worst_masses(leakiest, channel.output_distribution, check_delta(delta))
+    mean = means(leakiest, taken)
     return log_up(float(mean[0]) * (1 + relative_rounding(*channel.shape)))
 
 
@@ -117,7 +118,6 @@ def composition_bound(first: Channel, later: Sequence[ArrayLike], delta: float) 
 
 def worst_masses(values: Array, masses: Array, delta: float) -> Array:
     """For every row of `values`, the delta of mass where the row is largest, shape of `values`."""
-    check_delta(delta)
     order = np.argsort(-values, axis=1, kind="stable")
     ordered = masses[order]
     before = np.zeros_like(ordered)  # a difference of sums would have no digits for small masses

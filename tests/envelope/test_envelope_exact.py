@@ -23,6 +23,7 @@ from pmldesign.envelope import (
     pointwise_leakage,
     quantized_gaussian,
     quantized_laplace,
+    randomized_response,
     theorem3_bound,
 )
 from pmldesign.errors import InvalidInputError
@@ -238,6 +239,14 @@ def test_a_channel_that_tells_nothing_and_one_that_tells_everything():
 
 def test_one_value_of_the_secret_cannot_leak():
     assert exact_envelope(Channel([[0.5, 0.5]], [1.0]), 0.3).value == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("missing", [2.0**-53, 2.0**-52, 1e-14, 1e-13])
+def test_delta_next_to_one(missing):
+    """Every output of uniform randomized response leaks the same: the envelope is constant."""
+    value = exact_envelope(randomized_response(np.full(3, 1 / 3), epsilon=1.0), 1 - missing)
+    assert value.lower <= log(3 * exp(1) / (exp(1) + 2)) <= value.upper
+    assert value.gap <= 1e-12
 
 
 @pytest.mark.parametrize("delta", [0, 1, -0.1, 1.5, float("nan"), float("inf")])
