@@ -44,13 +44,13 @@ def test_random_questions_of_yes_and_no(seed):
     assert math.sqrt(7 * 8 / 3) * np.linalg.norm(L) == pytest.approx(solution.error, rel=1e-9)
 
 
+@pytest.mark.parametrize("rows", [4, 5])
 @pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("p", [2.0, 4.0, math.inf])
-def test_gradient_by_differences(replace, p):
+def test_gradient_by_differences(replace, p, rows):
     generator = np.random.default_rng(6)
     problem = CubeProblem.of(generator.standard_normal((4, 7)), p, replace=replace)
-    size = problem.rank**2 + (problem.rank if replace else 0)
-    x = generator.standard_normal(size)
+    x = generator.standard_normal(rows * (problem.rank + replace))
     value, gradient = problem.log_error(x, 8)
     expected = approx_fprime(x, lambda y: problem.log_error(y, 8)[0], 1e-7)
     assert gradient == pytest.approx(expected, abs=1e-4 * np.abs(expected).max())
@@ -68,6 +68,25 @@ def test_never_worse_than_a_start(replace):
     solution = cubes.solve(A, 2.0, replace=replace, starts=[A], time_limit=0.2)
     assert solution.error <= plain * (1 + 1e-9)
     assert all(start.after <= start.before * (1 + 1e-12) for start in solution.starts)
+
+
+HEXAGON = math.sqrt(20 / 3 * 2)
+"""Three cells whose number is public, each measured: c_3^2 = 20/3, and norm(L)_F^2 = 2."""
+SIGNS = math.sqrt(10 * 3 / 4)
+"""Three cells by four measurements of signs, R^T R = 4: c_4^2 = 10, and norm(L)_F^2 = 3/4."""
+
+
+@pytest.mark.parametrize(("replace", "least"), [(True, HEXAGON), (False, SIGNS)])
+def test_one_measurement_more_than_the_rank(replace, least):
+    """As many measurements as the rank have 3.7436 and 2.8883 at least."""
+    A = np.eye(3) - replace / 3
+    solution = cubes.solve(A, 2.0, replace=replace)
+    assert solution.error <= least * (1 + 1e-9)
+    R = solution.strategy
+    L, k = A @ np.linalg.pinv(R, 1e-11), len(R)
+    assert np.allclose(L @ R, A, atol=1e-9)
+    assert (np.ptp(R, axis=1) if replace else np.abs(R)).max() <= 1 + 1e-12
+    assert math.sqrt((k + 1) * (k + 2) / 3) * np.linalg.norm(L) <= solution.error * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("matrix", [np.ones((1, 5)), np.ones((4, 1)), np.eye(3)[:, [0, 0, 1]]])
