@@ -63,7 +63,7 @@ class _Wholes:
 
     @classmethod
     def of(cls, owner: Indices, mu: Array, steps: Array, squares: Array, t: Array) -> _Wholes:
-        """From the pieces of the parts, by owner and mu, and by how much slopes grow at each."""
+        """The wholes of pieces of parts, by owner and mu, and by how much slopes grow at each."""
         starts = np.flatnonzero(np.diff(owner, prepend=-1))
         sizes = np.diff(starts, append=len(owner))
         slopes = _running(steps, starts, sizes)

@@ -120,7 +120,7 @@ class AnswerNoise:
         return np.asarray(deviation * np.sqrt(self.factorization.variances))
 
     def answering(self, queries: Workload) -> AnswerNoise:
-        """That of the answers to other queries, made of the same measurements."""
+        """The noise of the answers to other queries, made of the same measurements."""
         known = self.factorization
         asked = queries.beside(known.workload.public)
         return replace(self, factorization=Factorization(asked, known.strategy, known.neighbours))

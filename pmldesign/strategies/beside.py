@@ -99,7 +99,7 @@ class BesideStrategy(Strategy):
         return self.whole.sensitivity_under(neighbours, norm)
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """That of R: the total is the same for all neighbours."""
+        """The profile of R: the total is the same for all neighbours."""
         return self.whole.distance_profile(norm)
 
     def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:

@@ -80,7 +80,7 @@ COLUMN_ROUNDING = 2e-14
 
 
 class MarginalDistances:
-    """Those of R^T R = n sum_T theta_T P_T with the blocks R_T of `marginals`.
+    """Distances for R^T R = n sum_T theta_T P_T with the blocks R_T of the module.
 
     Args:
         sizes: number of values of each attribute.
@@ -261,7 +261,7 @@ class MarginalsStrategy(CountsStrategy):
 
     @cached_property
     def _within(self) -> MarginalDistances:
-        """Those of the open attributes alone, for the precisions theta' of `OpenParts`."""
+        """The distances by open attributes alone, for the precisions theta' of `OpenParts`."""
         if not self.public.name or self.public.several:
             return self._distances
         (counted,) = self.public.tables

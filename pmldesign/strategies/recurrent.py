@@ -167,7 +167,7 @@ class FactorStrategy(RecurrentStrategy):
         return self._variances(sums)
 
     def _variances(self, sums: RunningSums) -> Array:
-        """Of running sums (see the module)."""
+        """The variances of running sums (see the module)."""
         size = self.buffers + 1
         spread, unit = np.zeros((size, size)), np.eye(size)
         kept = np.column_stack([self.decays, np.concatenate([[0.0], sums.rates])])

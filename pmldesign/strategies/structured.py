@@ -55,7 +55,7 @@ class StructuredStrategy(Strategy):
         return read_only(self.measure(np.eye(self.cells)))
 
     def _beside(self, public: Public) -> Strategy:
-        """With its structure, if that helps, beyond WRITTEN_CELLS cells; below with its inverse.
+        """R P, with its structure beyond WRITTEN_CELLS cells, if that helps; else its inverse.
 
         One that has all distances without its matrix keeps it from LEAST_BESIDE cells on.
         """

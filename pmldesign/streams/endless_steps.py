@@ -158,7 +158,7 @@ class EndlessSums:
         self.go_on(0, total)
 
     def go_on(self, time: int, total: Any) -> None:
-        """From a step on, with the sum of all before."""
+        """Continue from a step on, with the sum of all before."""
         self.total, self._following = total, self._deviations_from(time)
 
     @cached_property
@@ -174,7 +174,7 @@ class EndlessSums:
         return self.total, next(self._following)
 
     def together(self, first: int, x: Array) -> tuple[Array, Array]:
-        """Those of the steps from `first` on, for x^ of shape (m,) or (m, d)."""
+        """Answers and deviations of the steps from `first` on, for x^ of shape (m,) or (m, d)."""
         sums = np.cumsum(np.concatenate([np.asarray(self.total)[None], x]), axis=0)[1:]
         deviations = self._deviations(first, len(x))
         if len(sums):
@@ -187,7 +187,7 @@ class EndlessSums:
             first += AHEAD
 
     def _deviations(self, first: int, count: int) -> Array:
-        """Those of `count` steps behind the step `first`."""
+        """Standard deviations of `count` steps behind the step `first`."""
         strategy, found, step, last = endless(), [np.zeros(0)], first + 1, first + count
         while step <= last:
             epoch = strategy.epoch(step)
@@ -224,7 +224,7 @@ class Endless(OnLine):
 
     @property
     def distance(self) -> float:
-        """That of the columns in whole numbers."""
+        """The largest distance of the columns in whole numbers."""
         return self.sensitivity
 
     def response(self, scale: float, least: float, total: Any) -> EndlessSums:

@@ -160,7 +160,7 @@ class Errors:
         self._begins = list(self._epochs())
 
     def variances(self, epoch: int, steps: Array) -> Array:
-        """Of the answers of some steps of an epoch, shape (m,)."""
+        """Variances of the answers of some steps of an epoch, shape (m,)."""
         begin = self._begins[epoch]
         states, behind = self._later(epoch, *begin[:2], steps - self._starts[epoch] + 1.0)
         of_sum, _ = self._sums(states, epoch)
@@ -214,5 +214,5 @@ def least_deviations(steps: Array) -> Array:
 
 @cache
 def errors() -> Errors:
-    """Those of the strategy."""
+    """The errors of the strategy."""
     return Errors(endless())

@@ -287,7 +287,7 @@ class Record:
         return self.steps[step - 1].chain if step else _hash("", self.head)
 
     def digest(self, step: int, value: Input) -> str:
-        """Of an input, as the stream takes it in."""
+        """The digest of an input, as the stream takes it in."""
         numbers = value if isinstance(value, Sequence | np.ndarray) else (value,)
         text = ",".join([str(step), *(f"{dyadic(number):x}" for number in numbers)]).encode()
         return hashlib.blake2b(text, key=bytes.fromhex(self.key), digest_size=8).hexdigest()

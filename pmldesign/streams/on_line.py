@@ -62,13 +62,13 @@ class Response(Protocol):
         """What a saved state belongs to."""
 
     def go_on(self, time: int, total: Any) -> None:
-        """From a step on, with `total` as it was."""
+        """Continue from a step on, with `total` as it was."""
 
     def take(self, x: Any) -> tuple[Any, float]:
         """The answer of the next step for its x^, and its standard deviation."""
 
     def together(self, first: int, x: Array) -> tuple[Array, Array]:
-        """Those of the steps from `first` on."""
+        """Answers and deviations of the steps from `first` on."""
 
 
 class OnLine(ABC):

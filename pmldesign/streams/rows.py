@@ -76,7 +76,7 @@ class StatesRows(ABC, Generic[Number]):
         return [*self._z, *self._inputs]
 
     def _go_on(self, block: int) -> None:
-        """With the block of this number."""
+        """Continue with the block of this number."""
         self._block, self._lists = block, self._listed(block)
 
     @abstractmethod
@@ -335,7 +335,7 @@ class _Total:
             self._broken += values - whole
 
     def rounded(self) -> list[int] | None:
-        """To the nearest whole numbers."""
+        """The numbers, rounded to the nearest whole ones."""
         if not self._fits:
             return None
         listed: list[int] = (self._whole + np.rint(self._broken).astype(np.int64)).ravel().tolist()

@@ -104,7 +104,7 @@ class Sums:
         self.go_on(0, total if self._starts is None else np.zeros((1, *self._shape)))
 
     def go_on(self, time: int, total: Any) -> None:
-        """From a step on, with `total` as it was."""
+        """Continue from a step on, with `total` as it was."""
         self._time, self.total, self._weights = time, total, self._weights_from(time)
 
     @cached_property
@@ -126,7 +126,7 @@ class Sums:
         return query * self.total, deviation
 
     def together(self, first: int, x: Array) -> tuple[Array, Array]:
-        """Those of the steps from `first` on, for x^ of shape (m,) or (m, d)."""
+        """Answers and deviations of the steps from `first` on, for x^ of shape (m,) or (m, d)."""
         if self._starts is not None:
             return self._windows(x)
         part = slice(first, first + len(x))

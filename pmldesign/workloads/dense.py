@@ -64,7 +64,7 @@ class DenseWorkload(DenseOperator, Workload):
 
     @cached_property
     def running_sums(self) -> RunningSums | None:
-        """Those that the matrix is to the last digit: A_ts = q_t h_s for s <= t, and 0 after.
+        """The sums that the matrix is to the last digit: A_ts = q_t h_s for s <= t, and 0 after.
 
         One of q and h begins or ends with 1, so that weights of queries or of steps alone are
         found again as they were.

@@ -103,7 +103,7 @@ class RangeWorkload(Workload):
 
     @property
     def running_sums(self) -> RunningSums | None:
-        """Those of all cells in order, if it is these."""
+        """The running sums of all cells in order, if it is these."""
         n = self.cells
         if len(self.stops) != n or self.starts.any() or (np.diff(self.stops, prepend=0) != 1).any():
             return None

@@ -142,7 +142,7 @@ class AllRangesWorkload(Workload):
         return np.ones(self.shape[0])
 
     def refusal(self) -> InvalidInputError:
-        """For what takes an array of the queries."""
+        """The error for what takes an array of the queries."""
         queries = count_text(self.shape[0])
         return InvalidInputError(
             f"{self.name} has {queries} queries, too many for an array of them; only --p 2 with"

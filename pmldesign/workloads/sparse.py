@@ -78,7 +78,7 @@ class SparseWorkload(Workload):
 
     @property
     def running_sums(self) -> RunningSums | None:
-        """Those of the matrix, where it is small enough to be written out."""
+        """The running sums of the matrix, where it is small enough to be written out."""
         n = self.shape[1]
         if n > WRITTEN_CELLS or self.matrix.nnz != n * (n + 1) // 2:
             return None

@@ -68,7 +68,7 @@ class UnionWorkload(Workload):
 
     @property
     def domain(self) -> tuple[int, ...]:
-        """Those of the attributes of all parts."""
+        """The sizes of the attributes of all parts."""
         return self.sizes
 
     @property

@@ -91,7 +91,7 @@ class WeightedWorkload(ScaledRows, Workload):
 
     @property
     def running_sums(self) -> RunningSums | None:
-        """Those of A, each times its weight."""
+        """The running sums of A, each times its weight."""
         sums = self.workload.running_sums
         if sums is None:
             return None
@@ -123,7 +123,7 @@ class WeightedWorkload(ScaledRows, Workload):
         return Merged(operator, merged.row_of, merged.column_of)
 
     def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
-        """On vectors that sum to zero, without zero rows; which rows are left. Of the form of A."""
+        """On vectors that sum to zero, in the form of A, without zero rows; and which are left."""
         operator, rows = self.workload.relative(idle=idle)
         weights = self.query_weights[rows]
         if isinstance(operator, Workload):

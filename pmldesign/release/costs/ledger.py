@@ -92,7 +92,7 @@ class Ledger:
 
     @property
     def name(self) -> str:
-        """For messages, without a password."""
+        """What messages call it, without a password."""
         return str(self.place).split("@")[-1]
 
     def pay(

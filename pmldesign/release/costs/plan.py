@@ -203,7 +203,7 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """In the words of `parse_plan`, with rounded numbers."""
+        """The plan in the words of `parse_plan`, with rounded numbers."""
         return " + ".join(
             str(planned) if count == 1 else f"{count}*{planned}"
             for planned, count in Counter(self.releases).items()

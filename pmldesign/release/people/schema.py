@@ -116,12 +116,12 @@ class Schema:
 
     @property
     def cuts(self) -> dict[str, tuple[float, ...]]:
-        """Those of the columns of numbers."""
+        """The cuts of the columns of numbers."""
         return {a.name: a.cuts for a in self.attributes if a.cuts is not None}
 
     @property
     def places(self) -> Places | None:
-        """Those of the attribute with levels, which is the first one; None where none has any."""
+        """The places of the attribute with levels, the first one; None where none has any."""
         return self.attributes[0].places
 
     @cached_property
@@ -145,7 +145,7 @@ class Schema:
 
     @property
     def telling(self) -> tuple[bool, ...]:
-        """Of each attribute, whether a person has one row at most for each of its values.
+        """Whether a person has at most one row for each value of an attribute, for each of these.
 
         Numbers have no cells of their own, so that "cell" is about all other attributes.
         """

@@ -158,7 +158,7 @@ class WrittenQueries(Strategy):
 
 
 class BinaryQueries(WrittenQueries):
-    """Those of which all entries are 0 or 1."""
+    """Queries of which all entries are 0 or 1."""
 
     def _between(self, norm: Norm) -> tuple[Array, Indices | None, int]:
         first, cell_of = np.unique((self._apart == 0).argmax(axis=1), return_inverse=True)

@@ -84,5 +84,5 @@ class RegularStrategy(Strategy):
         return np.asarray(self.inverse_gram.sum(axis=0))
 
     def _beside(self, public: Public) -> Strategy:
-        """With its inverse where the number of records is public."""
+        """R P, with its inverse where the number of records is public."""
         return BesideStrategy(self) if public.kind == "records" else super()._beside(public)

@@ -169,7 +169,7 @@ def poles_root(workload: Workload, buffers: int) -> ToeplitzStrategy:
 
 
 def from_coefficients(name: str, coefficients: Array, rate: float) -> ToeplitzStrategy:
-    """With the answers l: the running sums of the coefficients of the inverse.
+    """The strategy, with the answers l: the running sums of the coefficients of the inverse.
 
     Args:
         name: of the strategy.

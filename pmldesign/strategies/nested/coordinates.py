@@ -32,7 +32,7 @@ MOST_ANSWERS = 128
 
 
 class Coordinates:
-    """Those of all attributes.
+    """The coordinates of all attributes.
 
     Args:
         sizes: number of values of each attribute.

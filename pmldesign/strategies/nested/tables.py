@@ -144,7 +144,7 @@ class RegionTablesStrategy(StructuredStrategy):
 
     @cached_property
     def spaces(self) -> Spaces:
-        """Of the tables that are measured."""
+        """The spaces of the tables that are measured."""
         return self.coordinates.spaces(self.tables, {}, apart=bool(self.public))
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:

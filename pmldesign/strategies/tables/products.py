@@ -204,7 +204,7 @@ class WeightedProductsStrategy(WeightedStrategy):
         )
 
     def _plain(self, T: tuple[int, ...]) -> float:
-        """Of coordinates whose squares make n / (n - 1) of X_i, i plain: what lambda_T counts."""
+        """What lambda_T counts of coordinates: their squares make n / (n - 1) of X_i, i plain."""
         return math.prod(1 - 1 / self.sizes[i] for i in T if i not in self.designs)
 
     def _sector(self, T: tuple[int, ...], level: float) -> Sector:

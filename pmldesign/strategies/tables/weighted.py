@@ -114,7 +114,7 @@ class WeightedStrategy(CountsStrategy):
 
     @abstractmethod
     def _of_tables(self, subsets: Sequence[tuple[int, ...]], weights: Array) -> Self:
-        """That of some tables alone, without what they say about the number of records."""
+        """The strategy of some tables, without what they say about the number of records."""
 
     def _beside(self, public: Public) -> Strategy:
         if public.kind != "records":

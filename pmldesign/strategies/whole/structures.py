@@ -264,7 +264,7 @@ def lattice_of_unit(strategy: Strategy, image: Image, exponent: int) -> Lattice:
 
 
 def distortion_of(strategy: Strategy, step: float) -> float:
-    """By what part distances of columns grow where every entry may grow by a step."""
+    """The part by which distances of columns grow where every entry may grow by a step."""
     rows = strategy.shape[0]
     sizes: dict[Norm, float] = {"l1": rows, "l2": math.sqrt(rows)}
     return max(

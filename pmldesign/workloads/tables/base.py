@@ -172,7 +172,7 @@ class AttributeTables(Workload):
 
     @property
     def part_queries(self) -> Sequence[int]:
-        """Those of each table."""
+        """The number of queries of each table."""
         return self.table_queries
 
     def times(self, weights: Array | float) -> Workload:

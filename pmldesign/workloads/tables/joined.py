@@ -188,7 +188,7 @@ def _joined_over(inner: Workload, sizes: tuple[int, ...]) -> list[JoinedTable] |
 
 
 def finest_sizes(domains: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Those of the attributes of which all that are listed may consist.
+    """The sizes of the attributes of which all that are listed may consist.
 
     Attributes are told by the products of the sizes of all before them, as cells are in the order
     of np.kron.

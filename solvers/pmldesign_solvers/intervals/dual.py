@@ -64,7 +64,7 @@ class IntervalWeights:
     queries: Array
 
     def refined(self, cells: int) -> IntervalWeights:
-        """Those of about four times as many open queries, or as many."""
+        """The weights of about four times as many open queries, or as many."""
         if cells == self.starts.size:
             return self
         parts = (refined(part, cells) for part in (self.starts, self.ends, self.queries))
@@ -97,7 +97,7 @@ def open_sums(sums: RunningSums) -> RunningSums:
 
 
 def first_weights(cells: int) -> IntervalWeights:
-    """For so many open queries, to start from: starts are early, ends late."""
+    """Weights of so many open queries to start from: starts are early, ends late."""
     fading = 1.0 / np.sqrt(np.arange(1.0, cells + 1.0))
     return IntervalWeights(fading, fading[::-1], np.ones(cells))
 

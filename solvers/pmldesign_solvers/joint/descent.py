@@ -100,7 +100,7 @@ class Descent:
         return math.sqrt(shares @ [2 - 2 * float((Y.T @ Y).min()) for Y in columns])
 
     def variances(self) -> Array:
-        """Of all queries, table by table."""
+        """The variances of all queries, table by table."""
         return self._variances(self._inverse(self._unit(self.point))[0])
 
     def measured(self, power: float) -> Measured:

@@ -138,7 +138,7 @@ class JointQuestion:
 
     @classmethod
     def of(cls, sizes: Sequence[int], listed: Sequence[tuple[Attributes, Array]]) -> JointQuestion:
-        """Of queries on the cells of sets of attributes, each within a table.
+        """The question of queries on the cells of sets of attributes, each within a table.
 
         Attributes with one value are in no table, which changes nothing.
         """

@@ -184,7 +184,7 @@ class Inverse:
 
 
 def positive_inverse(matrix: Array) -> Array:
-    """Of a positive matrix, scaled to diagonal 1 before; LinAlgError for any other."""
+    """The inverse of a positive matrix, by way of diagonal 1; LinAlgError for any other."""
     roots = np.sqrt(matrix.diagonal())
     if not (roots > 0).all():
         raise np.linalg.LinAlgError("not positive")

@@ -14,7 +14,7 @@ NEGLIGIBLE_ROUNDING = 1e-10
 
 
 def prefix_sums(rows: Array) -> Array:
-    """Of the first t rows, t = 0 ... n. Row by row: `cumsum` goes entry by entry, much slower."""
+    """Sums of the first t rows, t = 0 ... n, row by row: `cumsum` goes by entries, much slower."""
     sums = np.zeros((len(rows) + 1, rows.shape[1]))
     for row, before, after in zip(rows, sums, sums[1:], strict=False):
         np.add(before, row, out=after)

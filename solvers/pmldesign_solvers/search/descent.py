@@ -62,7 +62,7 @@ def single_thread() -> Iterator[None]:
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """Those of linear algebra, both loaded; to look for them takes a millisecond or two."""
+    """The libraries of linear algebra, both loaded; to look for them takes a millisecond or two."""
     from threadpoolctl import ThreadpoolController
 
     scipy.linalg.get_blas_funcs("dot")  # now that of SciPy is loaded too

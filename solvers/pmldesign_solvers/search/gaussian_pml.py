@@ -100,7 +100,7 @@ class GaussianLeakage:
     share: float | None = None
 
     def tuned(self, distances: Array, temperature: float) -> GaussianLeakage:
-        """For the envelope the best c for these distances; the slack has nothing to choose."""
+        """With the best c of the envelope for these distances; the slack has nothing to choose."""
         if self.share is None:
             return self
         best = scipy.optimize.minimize_scalar(

@@ -194,7 +194,7 @@ class Leakage:
         return Leakage(self.epsilon, alpha, room, self.most)
 
     def _masses(self, distances: Array) -> tuple[Array, Array]:
-        """Of all cells about every cell r, shape (n, n), and what is left for the farthest."""
+        """Masses of all cells about every cell r, shape (n, n), and what the farthest gets."""
         if self.room is None:
             masses = np.broadcast_to(self.alpha, distances.shape)
         else:

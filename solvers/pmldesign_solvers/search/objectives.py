@@ -36,7 +36,7 @@ UNMEASURED = 1e-100
 
 @dataclass(frozen=True, slots=True)
 class Smoothing:
-    """By how much absolute values and maxima are smoothed in a stage of the descent.
+    """How much absolute values and maxima are smoothed in a stage of the descent.
 
     Attributes:
         width: mu of the smoothed absolute value and tau of smoothed maxima, positive.

@@ -86,7 +86,7 @@ class DualProblem(ABC):
 
     @abstractmethod
     def rounding(self, nodes: Nodes) -> float:
-        """Of every number of `measured`, `trace` and `spread`, relatively, at most."""
+        """The relative rounding of every number of `measured`, `trace` and `spread`, at most."""
 
     @abstractmethod
     def spectrum(self, u: Array, w: Array) -> tuple[float, float]:
@@ -122,11 +122,11 @@ class Chain:
     first_row: int
 
     def rows(self, values: Array) -> Array:
-        """Those of values of shape (L + 1,) that belong to rows."""
+        """The values, of shape (L + 1,), that belong to rows."""
         return values[self.first_row :: 2]
 
     def columns(self, values: Array) -> Array:
-        """Those of values of shape (L + 1,) that belong to columns."""
+        """The values, of shape (L + 1,), that belong to columns."""
         return values[1 - self.first_row :: 2]
 
 
@@ -170,7 +170,7 @@ def sides(chain: Chain, pole: float) -> tuple[Array, Array]:
 
 
 def relative_rounding(edges: int, nodes: Nodes) -> float:
-    """Of every number that `diagonals` returns for a path of so many edges, at most."""
+    """The rounding of every number that `diagonals` returns for so many edges, at most."""
     steps = edges * (ROUNDINGS + 5)
     return (2 * steps + len(nodes.poles) + 16) * UNIT * 1.01
 
@@ -276,7 +276,7 @@ class StreamProblem(DualProblem):
         return np.asarray(values + reciprocal.origin * w * self.gram_diagonal(u))
 
     def rounding(self, nodes: Nodes) -> float:
-        """Of every number of `measured` and of `spread`, relatively, at most."""
+        """The relative rounding of every number of `measured` and of `spread`, at most."""
         return relative_rounding(2 * self.cells, nodes)
 
     def spectrum(self, u: Array, w: Array) -> tuple[float, float]:

@@ -96,7 +96,7 @@ class Blocks:
 
 
 def _inverses(triangles: Array) -> Array:
-    """Of lower triangular matrices, row by row for all at once."""
+    """The inverses of lower triangular matrices, row by row for all at once."""
     inverses = np.zeros_like(triangles)
     for i in range(triangles.shape[1]):
         inverses[:, i, :i] = (-triangles[:, None, i, :i] @ inverses[:, :i, :i])[:, 0]

@@ -47,7 +47,7 @@ class DifferingSets:
     values: tuple[int, ...]
 
     def without(self, known: Collection[int]) -> DifferingSets:
-        """Those of sets that have none of some attributes."""
+        """The types of sets that have none of some attributes."""
         rest = [tuple(i for i in members if i not in known) for members in self.classes]
         pairs = [(members, s) for members, s in zip(rest, self.values, strict=True) if members]
         return DifferingSets(tuple(m for m, _ in pairs), tuple(s for _, s in pairs))

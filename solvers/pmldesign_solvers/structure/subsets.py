@@ -56,7 +56,7 @@ class ResidualSpaces:
     incidence: Any
 
     def only(self, kept: Indices) -> ResidualSpaces:
-        """Those of some numbers."""
+        """The spaces of some numbers."""
         residuals = tuple(self.residuals[number] for number in kept.tolist())
         return ResidualSpaces(residuals, self.dimensions[kept], self.cells, self.incidence[kept])
 

@@ -70,7 +70,7 @@ class _Attribute:
 
     @classmethod
     def of(cls, rows: Array) -> _Attribute:
-        """That of columns of any length."""
+        """The attribute with columns of any length."""
         lengths = np.linalg.norm(rows, axis=0)
         return cls(rows / lengths, lengths)
 
@@ -83,7 +83,7 @@ class _Attribute:
         return -value / sharpness, shares + shares.T
 
     def slope(self, grams: list[tuple[Array, float, float]], by_entries: Array) -> Array:
-        """By Y of any length, from slopes by h_k and t_k and by the entries of X0."""
+        """The slope by Y of any length, from those by h_k and t_k and by the entries of X0."""
         total = self.rows @ by_entries
         for gram, by_h, by_t in grams:
             image = self.psi.T @ gram

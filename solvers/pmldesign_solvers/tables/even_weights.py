@@ -150,7 +150,7 @@ def as_sectors(
 def _columns(
     table: tuple[int, ...], attribute: Sequence[int], places: Mapping[Attributes, int]
 ) -> list[int]:
-    """Those of all sets of attributes of a table, the last one changing fastest."""
+    """The columns of all sets of attributes of a table, the last one changing fastest."""
     chosen = itertools.product(*(((), (attribute[k],)) for k in table))
     return [places.get(sum(members, ()), -1) for members in chosen]
 

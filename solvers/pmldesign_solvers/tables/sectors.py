@@ -76,7 +76,7 @@ def batches(problem: Tables) -> list[Batch]:
 
 
 def _batch(tables: tuple[Factors, ...], sets: list[Attributes], values: Array) -> Batch:
-    """That of sets which are asked with the coefficients `values`, shape (sets, tables)."""
+    """The batch of sets that are asked with the coefficients `values`, shape (sets, tables)."""
     tops = values.max(axis=1)
     fractions, powers = np.frexp(values / tops[:, None])
     rounded = np.ldexp(np.round(fractions, COEFFICIENT_DIGITS), powers)
@@ -102,7 +102,7 @@ class _Sets:
 
 
 def _coefficients(problem: Tables, number_of: dict[Factors, int]) -> tuple[_Sets, Indices, Array]:
-    """Those above 0: their Q in increasing order, the number of their U, and their values."""
+    """The coefficients above 0: their Q in increasing order, the number of their U, and values."""
     h, t = problem.plain_numbers()
     names: list[Attributes] = []
     sets, ordered, values = [], [], []

@@ -76,7 +76,7 @@ def asked(attribute: int, operator: Operator, basis: Measured, features: int) ->
 
 
 def asked_plain(attribute: int, size: int, operator: Operator | None) -> Asked:
-    """Those of a plain attribute; None for its counts."""
+    """What is asked of a plain attribute; None for its counts."""
     if operator is None:
         squares, sums = np.ones(size), np.ones(size)
     else:
@@ -86,7 +86,7 @@ def asked_plain(attribute: int, size: int, operator: Operator | None) -> Asked:
 
 
 class Variances:
-    """Of all queries on some attributes, for the small matrices of a strategy.
+    """The variances of all queries on some attributes, for the small matrices of a strategy.
 
     Args:
         sectors: the small matrices. Where no sector holds the total, the empty set, it is known
@@ -288,7 +288,7 @@ def _power_means(values: Array, power: float) -> Array:
 
 
 def inverse(matrices: Array) -> Array:
-    """Of positive matrices, shape (B, k, k), scaled to diagonal 1 before."""
+    """Inverses of positive matrices, shape (B, k, k), scaled to diagonal 1 before."""
     roots = np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
     scales = roots[:, :, None] * roots[:, None, :]
     inverses = np.linalg.inv(matrices / scales)

@@ -134,7 +134,7 @@ class NestedCounts(DualProblem):
         return np.asarray(u * self.squares * per_query)
 
     def rounding(self, nodes: Nodes) -> float:
-        """Of every number that `measured` and `spread` return, relatively, at most."""
+        """The relative rounding of every number of `measured` and `spread`, at most."""
         rounds, kinds = len(self.tree.rounds), sum(self.spaces.within.shape)
         sums = math.ceil(math.log2(self.queries + 1))
         return (12 * rounds + len(nodes.poles) + sums + 2 * kinds + 64) * UNIT

@@ -121,7 +121,7 @@ class Shares:
         return self._shaped(shares)
 
     def queries(self) -> Array:
-        """Those of the queries themselves."""
+        """The shares of the queries themselves."""
         answers = self.spaces.answers[self._tables]
         squares = self.squares * answers ** (2.0 - 2.0 / self.p) / self._alike ** (2.0 / self.p)
         shares = np.zeros_like(self._allowed, dtype=np.float64)

@@ -148,5 +148,5 @@ def inner_variances(precisions: Array, below: Array) -> Array:
 
 
 def first_shares(variances: Array) -> Array:
-    """Of the variances of two parts each, that of the first one."""
+    """The share of the first of two parts in their variances, for each two."""
     return np.asarray(variances[0::2] / (variances[0::2] + variances[1::2]))

@@ -253,7 +253,7 @@ class Tree:
         return kept
 
     def lowest(self, kept: Flags) -> Flags:
-        """Those of some places that have none of them below, shape (P,)."""
+        """Which of some places have none of them below, shape (P,)."""
         below = np.zeros_like(kept)
         for merges in self.rounds:
             below[merges.wholes] = merges.largest(kept[merges.parts] | below[merges.parts])
