@@ -128,8 +128,8 @@ def _line(handle: IO[bytes]) -> str:
 
 def _numbers(body: bytes, heading: Heading) -> Array:
     """The numbers after the size line, shape (entries, width)."""
-    if not body.strip():
-        numbers = np.empty((0, heading.width))
+    if not any(line.partition(b"%")[0].strip() for line in io.BytesIO(body)):
+        numbers = np.empty((0, heading.width))  # of which numpy warns
     else:
         try:
             numbers = np.loadtxt(io.BytesIO(body), comments="%", ndmin=2)

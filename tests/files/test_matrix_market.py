@@ -84,3 +84,9 @@ def test_patterns_repeated_entries_and_loose_lines(tmp_path):
     np.testing.assert_array_equal(
         read_workload(tmp_path / "a.mtx").to_dense(), [[1, 0, 0], [0, 0, 2]]
     )
+
+
+@pytest.mark.parametrize("body", ["", "\n", "%\n", "  % none\r\n\n%"])
+def test_a_matrix_without_entries_may_have_comments(tmp_path, body):
+    (tmp_path / "a.mtx").write_text(SPARSE.decode() + "2 3 0\n" + body)
+    np.testing.assert_array_equal(read_workload(tmp_path / "a.mtx").to_dense(), np.zeros((2, 3)))
