@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from pmldesign.mechanisms.exact_error import OWN_GRID
 from pmldesign.privacy.curves import PrivacyCurve, curve_of, pure_curve
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.loss import Fallback
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
 from pmldesign.strategies import as_strategy
 from pmldesign.workloads import Workload
@@ -51,7 +51,6 @@ PARAMETERS = ("epsilon", "delta", "alpha", "rho", "mu", "order")
 """Numbers of guarantees."""
 BOUNDS = ("norm", "lower_bound", "over_lower_bound", "class_bound", "over_class_bound")
 """Columns of a row, those of queries without their weights where there are weights."""
-Norm = Literal["l1", "l2", "linf"]
 NOISES = {"l1": Noise.LAPLACE, "l2": Noise.GAUSSIAN, "linf": Noise.CUBE}
 """Whose sensitivity is in which norm."""
 EXACT = 1e-9

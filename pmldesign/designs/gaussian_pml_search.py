@@ -25,9 +25,9 @@ from pmldesign.privacy.neighbours import Neighbours, distinct_columns
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import merged
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.arguments import RANK_CUTOFF
 from pmldesign.workloads import Workload
 from pmldesign_solvers.norm.solution import SolverOptions, Status, step_seconds
+from pmldesign_solvers.operators.operator import RANK_CUTOFF
 from pmldesign_solvers.search import gaussian_pml as gaussian_search
 from pmldesign_solvers.search.gaussian_pml import GaussianLeakage
 from pmldesign_solvers.search.solution import SearchStep, Start

@@ -18,13 +18,7 @@ from pmldesign.privacy.columns import column_labels
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.merge import closed_inverse
-from pmldesign_solvers.operators.operator import SVD_ENTRIES, Array
-
-RANK_CUTOFF = 1e-10
-"""Singular values of R below this part of the largest count as zero.
-
-The rounding of R^+ R is about the machine precision over the smallest value kept, 2e-6 at worst.
-"""
+from pmldesign_solvers.operators.operator import RANK_CUTOFF, SVD_ENTRIES, Array
 
 SVD_WORK, MOST_SVD_WORK = 2**32, 2**39
 """Of r n min(r, n), from which on a decomposition takes seconds, and beyond which many minutes."""

@@ -41,7 +41,7 @@ from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.display import Displayed, Drawn, Facts, count_text
 from pmldesign.workloads.public import NOTHING, Public
 from pmldesign.workloads.weighting import near_one
-from pmldesign_solvers.operators.operator import Array, Flags, power_mean
+from pmldesign_solvers.operators.operator import COMPLETE, Array, Flags, power_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from pmldesign_solvers.streams.chain import RunningSums
     from pmldesign_solvers.streams.factor import Factor
 
-COMPLETE = 1e-9
-"""A strategy determines the total of its cells if no more of it is missing than this."""
 SMALL_ENTRIES = 2**23
 """Entries of R up to which its Gram matrix is formed for a sensitivity."""
 

@@ -36,7 +36,7 @@ import scipy
 
 from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import root_above
-from pmldesign.strategies.arguments import RANK_CUTOFF, read_only
+from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.queries import LEAST_CONDITION
 from pmldesign.strategies.blocks import BlockStrategy
@@ -45,7 +45,7 @@ from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.tables.base import asks_total
 from pmldesign.workloads.union import products_over
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import RANK_CUTOFF, Array
 from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.eigenspaces import Eigenspaces, common_eigenspaces
 

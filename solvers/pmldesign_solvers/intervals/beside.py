@@ -53,14 +53,11 @@ import math
 
 import numpy as np
 
-from pmldesign_solvers.operators.operator import EPS, Array
+from pmldesign_solvers.operators.operator import EPS, UNIT, Array
 from pmldesign_solvers.streams.certificate import LAST_SUMS
 from pmldesign_solvers.streams.chain import BLOCKS, Chain, RunningSums, sides
 from pmldesign_solvers.streams.factor import Factor
 from pmldesign_solvers.streams.nodes import Nodes
-
-UNIT = 2.0**-53
-"""Largest relative error of a rounded operation."""
 
 
 def open_factor(factor: Factor) -> tuple[Factor, float]:

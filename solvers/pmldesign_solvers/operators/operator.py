@@ -27,12 +27,19 @@ Indices = NDArray[np.intp]
 Flags = NDArray[np.bool_]
 
 EPS = float(np.finfo(np.float64).eps)
+UNIT = EPS / 2
+"""Largest relative error of a rounded operation, 2^-53."""
 TINY = float(np.finfo(np.float64).tiny)
 DIRECT_ENTRIES = 2**15
 """Largest m * n whose singular values are computed without a Gram matrix, in milliseconds."""
 SVD_ENTRIES = 2**18
 """Likewise where it is done once, or where the Gram matrix of workloads whose queries have weights
 over two orders of magnitude would lose their rank: 0.1 s for 512 x 512."""
+RANK_CUTOFF = 1e-10
+"""Singular values of R below this part of the largest count as zero: the rounding of R^+ R is about
+the machine precision over the smallest value kept, 2e-6 at worst."""
+COMPLETE = 1e-9
+"""A strategy determines the total of its cells if no more of it is missing than this."""
 BLOCK_BYTES = 2**25
 """Temporary blocks of a product with a tall workload stay below this size. Chosen, not measured."""
 

@@ -33,15 +33,13 @@ import scipy
 
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.lbfgs import TimeUpError, descend
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import RANK_CUTOFF, Array
 from pmldesign_solvers.search.solution import SearchSolution, SearchStep, Start
 
 ORDERS = (8, 32, 128, 512)
 """Of the norms that stand for the maximum, one after the other."""
 STEPS = 400
 """Of L-BFGS for each order."""
-RANK_CUTOFF = 1e-10
-"""Singular values below this part of the largest count as 0."""
 TIE = 1e-12
 """Relative: with no more to gain, fewer rows are kept, as for a single query."""
 ROTATIONS = 24

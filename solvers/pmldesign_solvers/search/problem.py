@@ -23,7 +23,7 @@ import numpy as np
 import scipy
 
 from pmldesign_solvers.operators.dense import DenseOperator
-from pmldesign_solvers.operators.operator import Array, Indices, Operator, power_mean
+from pmldesign_solvers.operators.operator import RANK_CUTOFF, Array, Indices, Operator, power_mean
 from pmldesign_solvers.search.laplace_noise import is_exact, log_moment
 
 SMALL, REGULAR = 128, 1e-7
@@ -32,8 +32,6 @@ condition number above REGULAR is factored instead, ten times faster, to 1e-9 of
 WRITTEN = 2**14
 """Up to so many entries the workload is a matrix: prefix:128 has its quadratic forms in 160 us, by
 its structure in 1,100; all-range:32, beyond, in 55 either way."""
-RANK_CUTOFF = 1e-10
-"""Singular values of R below this part of the largest count as zero."""
 UNANSWERED = 1e-7
 """A query of which more than this part is not measured is not answered."""
 

@@ -47,7 +47,7 @@ from functools import cached_property
 
 import numpy as np
 
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import UNIT, Array
 from pmldesign_solvers.streams.nodes import Nodes
 
 
@@ -99,8 +99,6 @@ class DualProblem(ABC):
 
 ROUNDINGS = 12
 """Roundings behind the square of an edge, at most, in units of 2^-53."""
-UNIT = 2.0**-53
-"""Largest relative error of a rounded operation."""
 LANES = 2**13
 """Numbers that one NumPy operation takes; 2^13 to 2^15 are equally fast, beyond L2 it slows."""
 BLOCKS = 2048

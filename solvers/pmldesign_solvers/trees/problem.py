@@ -39,14 +39,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pmldesign_solvers.operators.operator import Array, Flags
+from pmldesign_solvers.operators.operator import UNIT, Array, Flags
 from pmldesign_solvers.streams.chain import DualProblem
 from pmldesign_solvers.streams.nodes import Nodes
 from pmldesign_solvers.trees.spaces import PLAIN, Spaces
 from pmldesign_solvers.trees.tree import Tree
 
-UNIT = 2.0**-53
-"""Largest relative error of a rounded operation."""
 NOTHING = 1e-290
 """v / w_i in place of 0: so little below any conductance that nothing of it is left."""
 LANES = 2**18

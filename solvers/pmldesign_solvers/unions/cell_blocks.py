@@ -47,6 +47,7 @@ from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import Relation, diameter
 from pmldesign_solvers.operators.merge import MergedWorkload
 from pmldesign_solvers.operators.operator import (
+    COMPLETE,
     EPS,
     TINY,
     Array,
@@ -56,9 +57,6 @@ from pmldesign_solvers.operators.operator import (
     power_mean,
 )
 from pmldesign_solvers.operators.scale import normalised
-
-COMPLETE = 1e-9
-"""A strategy determines the total of its cells if no more of it is missing than this."""
 
 
 def under_replace(

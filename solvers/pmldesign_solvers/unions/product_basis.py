@@ -30,6 +30,7 @@ from pmldesign_solvers.norm import fixed_point
 from pmldesign_solvers.norm.fixed_point import WeightsPoint
 from pmldesign_solvers.operators.operator import (
     EPS,
+    RANK_CUTOFF,
     Array,
     Operator,
     dual_exponent,
@@ -37,9 +38,6 @@ from pmldesign_solvers.operators.operator import (
     power_mean,
 )
 from pmldesign_solvers.structure import kronecker
-
-RANK_CUTOFF = 1e-10
-"""Singular values of a strategy below this part of the largest are rounding."""
 
 Parts = Sequence[Sequence[Operator]]
 """For every part of the union its factors, one for each attribute."""
