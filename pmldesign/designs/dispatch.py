@@ -23,7 +23,8 @@ regions that nest,          beyond REGION_CELLS cells in O(n K): bounds from the
 with tables or without      tables for each region, with weights of their own; counts also as one
                             matrix up to DENSE_CELLS cells where these are far from the bound
 more than DENSE_CELLS       under replace the best of strategies that are known, with bounds that
-different cells             need not meet (`large_matrix`)
+different cells             need not meet (`large_matrix`); of very many cells, fewer of which
+                            differ, these alone as one matrix
 several participations      as fixed epochs, or the best of several forms (`participation`)
 anything else, and          as one matrix
 semidefinite programs
@@ -266,6 +267,17 @@ def _is_large_matrix(workload: Workload, options: DesignOptions) -> bool:
     return workload.different_cells > DENSE_CELLS
 
 
+def _is_repeated(workload: Workload, options: DesignOptions) -> bool:
+    """Whether few cells differ of so many that weights of all pairs are not written out."""
+    return options.replace and workload.shape[1] ** 2 > MAX_ENTRIES
+
+
+def _solve_repeated(workload: Workload, p: float, options: DesignOptions) -> Design:
+    from pmldesign.designs.large_matrix import solve_repeated
+
+    return solve_repeated(workload, p, options)
+
+
 def _solve_large_matrix(workload: Workload, p: float, options: DesignOptions) -> Design:
     from pmldesign.designs.large_matrix import solve_large
 
@@ -350,6 +362,7 @@ ROUTES = [
     Route("regions", _is_large_regions, _solve_regions),
     Route("stream", _is_stream, _structured("solve_stream"), buffers=True),
     Route("large matrix under replace", _is_large_matrix, _solve_large_matrix),
+    Route("few of very many cells under replace", _is_repeated, _solve_repeated),
     Route("one matrix", lambda workload, options: True, solve_matrix),  # noqa: ARG005
 ]
 """In order of preference; the first that accepts a workload solves it."""

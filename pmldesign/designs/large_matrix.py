@@ -1,7 +1,8 @@
-r"""The best known strategy for more cells than pairs can be weighed, where a record is replaced.
+r"""Strategies for more cells than pairs can be weighed, where a record is replaced.
 
-A program over the weights of all pairs of cells ends at 2048 cells that differ. Beyond, three
-strategies are compared by what they are worth where the number of records is public:
+A program over the weights of all pairs of cells ends at 2048 cells that differ. Up to so many, it
+is about these, however many cells there are (`solve_repeated`). Beyond, three strategies are
+compared by what they are worth where the number of records is public:
 
     the cells themselves    any two columns are 2^(1/2) apart, and nothing of n x n is made
     the queries themselves  where they are few
@@ -24,13 +25,15 @@ from functools import partial
 
 import numpy as np
 
+from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import SUM_ROUNDING, Design, as_invalid_input
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.columns import column_labels
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.elementary import identity
-from pmldesign.workloads import Workload
+from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.certificate.cell_products import lower_bound_of_cells
@@ -92,6 +95,22 @@ def solve_large(workload: Workload, p: float, options: DesignOptions) -> Design:
         eigendecompositions=0 if solution is None else solution.eigendecompositions,
         seconds=time.perf_counter() - begin,
     )
+
+
+def solve_repeated(workload: Workload, p: float, options: DesignOptions) -> Design:
+    """The strategy of least norm for the cells that differ, few of very many.
+
+    What measures these measures all cells, each as one that it is equal to, and neighbours stay
+    neighbours, or become the same; one cell of each kind is a part of the workload: both bounds are
+    the same. Weights are those of pairs of different cells, in the order in which they come first.
+    """
+    matrix = workload.to_dense()
+    _, first, labels = np.unique(column_labels(matrix), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    distinct = DenseWorkload(matrix[:, first[order]], name=workload.name)
+    design = solve_matrix(distinct, p, options)
+    measured = RECORDS.centre(design.strategy.matrix[:, np.argsort(order)[labels]])
+    return replace(design, workload=workload, strategy=Strategy("design", measured))
 
 
 def is_few(workload: Workload, options: DesignOptions) -> bool:

@@ -106,7 +106,8 @@ class Design(Drawn, Displayed):
 
         A single 1 for marginals, whose cells weigh the same. For tables those of the values of each
         ordered attribute, one attribute after the other. For replace neighbours a symmetric
-        matrix of weights of pairs of cells. For fixed epochs the blocks W_c, shape (b, m, m), for
+        matrix of weights of pairs of cells; of very many cells, of those that differ, in the order
+        in which they come first. For fixed epochs the blocks W_c, shape (b, m, m), for
         other participations those of `dual_steps`, shape (N, k, k).
         """
         return _outer([w for _, w in self.dual_factors])

@@ -296,9 +296,10 @@ def columns_of(workload: Workload) -> Callable[[int, int], Array]:
     if workload.sparse is not None:
         columns = workload.sparse.tocsc()
         return lambda start, end: columns[:, start:end].toarray(order="C")
-    if n > WIDE * m:
+    kept = isinstance(workload, DenseWorkload)  # as it is, of which nothing is rounded
+    if kept or n > WIDE * m:
         dense = workload.to_dense()
-        if all(_of_one_size(row) for row in dense):
+        if kept or all(_of_one_size(row) for row in dense):
             return lambda start, end: dense[:, start:end]
     return lambda start, end: workload.matvec(np.eye(n, end - start, k=-start))
 

@@ -106,6 +106,49 @@ def test_where_time_is_short_some_cells_have_a_bound(name, entries, p, monkeypat
     assert found.certificate.lower <= nuclear * (1 + 1e-12)
 
 
+KINDS = {
+    "zero and negative": np.array([[0.0, -1, 2, 3], [0, 4, -5, 6]]),
+    "one query": np.array([[1.0, 0, -3]]),
+    "tall": RNG.standard_normal((9, 3)),
+    "two": np.array([[2.0, 5.0]]),
+}
+
+
+@pytest.mark.parametrize("p", [2.0, np.inf])
+@pytest.mark.parametrize("name", KINDS)
+def test_few_cells_that_differ_are_the_workload_however_many_there_are(name, p, monkeypatch):
+    """Both bounds are theirs; the strategy is checked against all cells, by its definition."""
+    monkeypatch.setattr("pmldesign.designs.dispatch.MAX_ENTRIES", 100)
+    kinds = KINDS[name]
+    cells = RNG.permutation(np.arange(20) % kinds.shape[1])
+    matrix = kinds[:, cells]
+    found = pml.factorize(matrix, p=p, neighbours="replace")
+    exact = pml.factorize(kinds, p=p, neighbours="replace").certificate
+    assert found.certificate.lower <= exact.upper * (1 + 1e-9)
+    assert found.certificate.upper >= exact.lower * (1 - 1e-9)
+    assert found.certificate.gap <= 1e-6
+    assert found.dual_w.shape == (kinds.shape[1],) * 2
+    centred = np.eye(20) - 1 / 20
+    R, asked = found.strategy.matrix, matrix @ centred
+    L = asked @ np.linalg.pinv(R)
+    np.testing.assert_allclose(L @ R, asked, atol=1e-9)
+    value = np.linalg.norm(np.linalg.norm(L, axis=1), ord=p)
+    value *= np.linalg.norm(differences(R), axis=1).max()
+    assert value == pytest.approx(found.certificate.upper, rel=1e-6)
+
+
+def test_few_cells_that_differ_are_written_read_and_verified(tmp_path, monkeypatch):
+    monkeypatch.setattr("pmldesign.designs.dispatch.MAX_ENTRIES", 2100**2 - 1)
+    workload = as_workload(KINDS["tall"][:, RNG.integers(0, 3, 2100)])
+    design = pml.factorize(workload, neighbours="replace")
+    noisy = pml.mechanism(design, guarantee=pml.ZCDP(0.5, "replace"))
+    write_strategy(tmp_path / "few.npz", design, mechanism=noisy)
+    checked = verify_file(tmp_path / "few.npz", workload=workload)
+    assert checked.holds, checked
+    with np.load(tmp_path / "few.npz") as arrays:
+        assert arrays["dual_w"].shape == (3, 3)
+
+
 @pytest.mark.parametrize("exponent", [-1000, -450, 450, 1000])
 @pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
 def test_very_large_and_very_small_entries_change_the_scale_alone(form, exponent):

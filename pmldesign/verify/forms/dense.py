@@ -20,7 +20,7 @@ from pmldesign.verify.balls import dual_norm, power_norm, root, total
 from pmldesign.verify.forms.form import Claims, Form
 from pmldesign.verify.forms.known_tables import left_open
 from pmldesign.verify.forms.known_tables import lower_bound as beside_tables
-from pmldesign.verify.forms.many_cells import Distances, proved_by_cells
+from pmldesign.verify.forms.many_cells import Distances, different, proved_by_cells
 from pmldesign.verify.forms.products import lower_of_factors
 from pmldesign.verify.forms.structured import UNKNOWN, Computed, check_computed, own_unit
 from pmldesign.verify.forms.written import centred, pseudo_inverse
@@ -229,9 +229,10 @@ def _lower(strategy: Dense, checks: Checks) -> Any | None:
         return proved_by_cells(strategy.A, u, w, strategy.p)
     if strategy.left is not None:
         return beside_tables(strategy.A @ strategy.left, strategy.left, u, w, strategy.p)
+    A = strategy.A if len(w) == strategy.A.shape[1] else different(strategy.A)
     weight = total(map(arb, w.ravel().tolist())) / (2 if w.ndim == 2 else 1)
     scale = root(dual_norm(u.tolist(), strategy.p) * weight)
-    return strategy.arithmetic.nuclear_norm(strategy.A, u, w) / scale
+    return strategy.arithmetic.nuclear_norm(A, u, w) / scale
 
 
 def dense_of(form: Form, claims: Claims, checks: Checks) -> Dense | None:
@@ -263,7 +264,8 @@ def dense_of(form: Form, claims: Claims, checks: Checks) -> Dense | None:
         lower = _lower_of_form(form, claims, A)
         shapes: list[tuple[int, ...]] = [(n, n)] if replace else [(n,)]
         if replace and n > MOST_CELLS and "strategy" in arrays:
-            shapes.append((n,))
+            kinds = different(A).shape[1]
+            shapes += [(n,), (kinds, kinds)]
         if duals is not None and (duals[0].shape != (m,) or duals[1].shape not in shapes):
             fits = fits and (lower is not None or "strategy" not in arrays)
             duals = None

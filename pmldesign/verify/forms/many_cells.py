@@ -129,6 +129,7 @@ def _without_rounding(distances: list[list[Any]]) -> list[list[Any]]:
 
 def largest_distance(R: Any, norm: str, claimed: Any) -> Any:
     """The largest distance of two columns; of too many a bound, or None where less is claimed."""
+    R = different(R)
     if len(R) * R.shape[1] ** 2 <= COMPARED[norm]:
         value = _farthest(np.ascontiguousarray(R.T), norm)
     else:
@@ -137,6 +138,11 @@ def largest_distance(R: Any, norm: str, claimed: Any) -> Any:
             return None
     # a small delta moves thousands of times as much as the distance, relatively
     return arb(value, value * rounding.gamma(8 * len(R) + 48))
+
+
+def different(matrix: Any) -> Any:
+    """The columns that differ, in the order in which they come first."""
+    return matrix[:, np.sort(np.unique(matrix, axis=1, return_index=True)[1])]
 
 
 def _farthest(columns: Any, norm: str) -> float:
