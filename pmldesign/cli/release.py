@@ -94,11 +94,10 @@ def command(asked: Asked) -> None:
     data = _data(asked)
     more = [] if asked.measurements is None else [asked.measurements]
     _check_paths(asked, more)
-    ledger, guarantee = _ledger_and_promise(asked)
     if strategy is None:
         workload, strategy = _question(workload)
-    if guarantee is None and strategy is not None:
-        guarantee = read_guarantee(strategy)
+    held = None if strategy is None or asked.share is not None else read_guarantee(strategy)
+    ledger, guarantee = _ledger_and_promise(asked, held)
     if guarantee is None:
         raise InvalidInputError("a release needs a guarantee; add for example --epsilon 1")
     form = None if schema is None else read_schema(schema)
@@ -138,14 +137,19 @@ def command(asked: Asked) -> None:
     asked.outputs.deliver(document_of(published, prepared.noise, written))
 
 
-def _ledger_and_promise(asked: Asked) -> tuple[Any, Guarantee | None]:
-    """The ledger that pays, if any, and the guarantee that is asked for, perhaps a share of it."""
+def _ledger_and_promise(asked: Asked, held: Guarantee | None) -> tuple[Any, Guarantee | None]:
+    """The ledger that pays, if any, and what is promised: perhaps a share of it, or what is held.
+
+    Args:
+        asked: the options.
+        held: the guarantee of a strategy file; None where there is none, or for a share.
+    """
     from pmldesign.release.costs.left import share_of
 
     ledger, promise = asked.paid.account(), asked.promise
-    guarantee = promise.build()
+    guarantee = promise.build_beside(held)
     if asked.share is None:
-        return ledger, guarantee
+        return ledger, guarantee or held
     if ledger is None or guarantee is not None:
         raise InvalidInputError(
             "--share is of what a --ledger has left, and the guarantee of the release; give"

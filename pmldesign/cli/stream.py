@@ -271,7 +271,7 @@ def _designed(asked: Asked, names: int) -> Stream:
             f"a stream is about steps, not rows of a table; participation {schema} is for"
             " `pmldesign release`"
         )
-    guarantee = _guarantee(asked.file, asked.promise.build())
+    guarantee = _guarantee(asked.file, asked.promise)
     scale = unit_scale(guarantee)
     workload, series = _question(asked.file, measured, asked.workload), 1
     if workload is not None:
@@ -288,9 +288,10 @@ def _designed(asked: Asked, names: int) -> Stream:
     return stream
 
 
-def _guarantee(file: Path, given: Guarantee | None) -> Guarantee:
+def _guarantee(file: Path, promise: PromiseOptions) -> Guarantee:
     """What is promised: what the file was made for, or what is given where that says nothing."""
     held = read_guarantee(file)
+    given = promise.build_beside(held)
     guarantee = held or given
     if guarantee is None or (given is not None and given != held is not None):
         said = "has no guarantee" if held is None else f"was made for {held!r}, not for {given!r}"

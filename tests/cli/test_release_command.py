@@ -78,6 +78,27 @@ def test_a_strategy_file_answers_its_own_queries_with_its_guarantee(run, people)
     assert "needs a guarantee" in result.stderr
 
 
+@pytest.mark.parametrize("made", ["add-remove", "replace"])
+def test_neighbours_alone_do_not_change_the_guarantee_of_a_file(run, people, made):
+    asked = ["--epsilon", 1, "--delta", 1e-6]
+    design = ["optimize", "prefix:4", "--noise", "gaussian", "--neighbours", made, "-o", "s.npz"]
+    run(*design, *asked)
+    np.save("counts.npy", np.arange(4))
+    release = ["release", "s.npz", "counts.npy", "-o", "t.csv", "--neighbours"]
+    stream = ["stream", "s.npz", "--neighbours"]
+    (other,) = {"add-remove", "replace"} - {made}
+    for command in (release, stream):
+        assert run(*command, made, stdin="1\n").exit_code == 0
+        refused = run(*command, other, stdin="1\n")
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert refused.stderr == (
+            f"error: the guarantee of the file is for {made} neighbours, and --neighbours {other}"
+            " alone does not change it; leave it out, or design for it\n"
+        )
+    if made == "add-remove":  # a guarantee of its own may have other neighbours
+        assert run(*release, other, *asked).exit_code == 0
+
+
 def test_budgets_that_protect_nobody_get_a_line(run, people):
     """Under add-remove nothing is said of delta: the number of records is private."""
     ask = ["release", "sex", "people.csv", "--schema", "schema.json", *QUICK, "-o", "t.csv"]

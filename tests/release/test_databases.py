@@ -119,6 +119,7 @@ def test_rows_of_nobody_and_values_that_a_database_does_not_read_are_refused():
     one = {**PERSONS, "attributes": PERSONS["attributes"][2:]}
     for content, row, message in (
         (people, (None, "2019", "F", "1"), "1 rows have no value in id"),
+        (people, ("nan", "2019", "F", "1"), "1 rows have no value in id"),  # a number in a text
         (people, ("a", "2019e0", "F", "1"), "did not tell the cell of '2019e0'"),
         (people, ("a", "2021", "F", "1"), "'2021' is none of the keys"),
         (one, ("a", "2019", "F", " 1"), "did not tell the cell of ' 1'"),

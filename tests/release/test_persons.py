@@ -1,6 +1,7 @@
 """People with several rows: what is kept depends on their rows alone, and the noise covers it."""
 
 import json
+import math
 from collections import Counter
 from itertools import product
 
@@ -117,6 +118,13 @@ def test_the_key_is_drawn_afresh_and_rows_without_a_person_are_refused(tmp_path)
     (tmp_path / "p.csv").write_text("id,year,kind\n1,2019,a\n,2019,b\n")
     with pytest.raises(InvalidInputError, match="row 2, column 'id': there is no value"):
         count_people(tmp_path / "p.csv", form)
+    for kind in (pl.Float64, pl.Float32):  # not all together one person
+        frame = rows_of([(number, "2019", "a") for number in (1.0, math.nan, math.nan)])
+        frame = frame.with_columns(pl.col("id").cast(kind))
+        frame.write_parquet(tmp_path / "p.parquet")
+        for data in (frame, tmp_path / "p.parquet"):
+            with pytest.raises(InvalidInputError, match="row 2, column 'id': there is no value"):
+                count_people(data, form)
     with pytest.raises(InvalidInputError, match="no column 'id'"):
         count_people(rows_of(people).drop("id"), form)
     with pytest.raises(InvalidInputError, match="row 1, column 'year'"):

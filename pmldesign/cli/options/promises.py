@@ -150,6 +150,21 @@ class PromiseOptions:
             )
         return warn_of_large(currency)
 
+    def build_beside(self, held: Guarantee | None) -> Guarantee | None:
+        """What `build` gives, where a file has a guarantee that holds if the options ask for none.
+
+        Raises:
+            InvalidInputError: as `build`, or --neighbours alone says another relation.
+        """
+        given = self.build()
+        relation = None if given or held is None else held.neighbours
+        if relation and self.neighbours not in (None, relation):
+            raise InvalidInputError(
+                f"the guarantee of the file is for {relation} neighbours, and --neighbours"
+                f" {self.neighbours} alone does not change it; leave it out, or design for it"
+            )
+        return given
+
     def build_all(self) -> list[Guarantee | None]:
         """The guarantees of every combination of `LISTS`; [None] if the options ask for none.
 

@@ -237,7 +237,7 @@ def _numbers(count: int) -> str:
 
 
 def kept_rows(schema: Schema, columns: Sequence[Column], key: str) -> list[str]:
-    """Layers of a query from the table `cells` to `kept`.
+    """Layers of a query from the table `cells` to `kept`; a text 'nan' is a missing number.
 
     Args:
         schema: with the columns of a person.
@@ -248,7 +248,7 @@ def kept_rows(schema: Schema, columns: Sequence[Column], key: str) -> list[str]:
     texts = [f"cell_{column.place}" for column in columns]
     steps = [f"step_{column.place}" for column in columns if column.sums]
     values = [*texts, *steps]
-    nobody = " OR ".join(f"COALESCE({name}, '') = ''" for name in persons)
+    nobody = " OR ".join(f"LOWER(COALESCE({name}, '')) IN ('', 'nan')" for name in persons)
     untold = " OR ".join(f"SUBSTRING({text}, 1, 1) = '{UNTOLD}'" for text in texts)
     dropped = " OR ".join(
         f"{text} IS NULL" + (f" AND step_{column.place} IS NULL" if column.sums else "")

@@ -186,7 +186,8 @@ def _texts(ids: Any) -> Any:
     columns = []
     for i, (name, kind) in enumerate(ids.schema.items()):
         text = pl.col(name).cast(pl.String)
-        told = pl.col(name) if kind.is_integer() else pl.when(text != "").then(text)
+        there = pl.col(name).is_not_nan() if kind.is_float() else text != ""
+        told = pl.col(name) if kind.is_integer() else pl.when(there).then(text)
         columns.append(told.alias(f"p{i}"))
     return ids.select(columns)
 
