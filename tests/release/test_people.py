@@ -1,5 +1,7 @@
 """From people to counts: every value in its cell, bad data refused by row and column."""
 
+import csv
+import gzip
 import json
 import math
 from datetime import date
@@ -19,8 +21,7 @@ from pmldesign.release import (
     read_histogram,
     read_schema,
 )
-from pmldesign.release.people import frames
-from pmldesign.release.people import people as reader
+from pmldesign.release.people import comma_separated, frames
 
 SCHEMA = {
     "attributes": [
@@ -58,15 +59,49 @@ def test_pieces_of_a_file_end_with_rows(tmp_path, monkeypatch):
     text = 'sex,age,note\nF,1,"a\nb"\nM,20,"say ""no"",\n"\nM,30,\n'
     (tmp_path / "people.csv").write_text(text + "X,1,\n")
     for size in range(1, 40):
-        monkeypatch.setattr(reader, "PIECE", size)
+        monkeypatch.setattr(comma_separated, "PIECE", size)
         with pytest.raises(InvalidInputError, match="row 4, column 'sex': 'X'"):
             count_people(tmp_path / "people.csv", as_schema(SCHEMA))
     (tmp_path / "people.csv").write_text(text.rstrip())
     assert count_people(tmp_path / "people.csv", as_schema(SCHEMA)).tolist() == [1, 0, 0, 0, 2, 0]
-    monkeypatch.setattr(reader, "LONGEST_ROW", 20)
+    monkeypatch.setattr(comma_separated, "LONGEST_ROW", 20)
     (tmp_path / "people.csv").write_text('sex,age\nF,"1' + "\nM,2" * 20)
     with pytest.raises(FileError, match="more than 20 bytes"):
         count_people(tmp_path / "people.csv", as_schema(SCHEMA))
+
+
+def test_a_name_in_the_header_may_have_ends_of_lines(tmp_path, monkeypatch):
+    rows = [["sex", "age", "note\n(of\r\nany kind)"], ["F", "1", "a\n\nb"], ["M", "20", "c\n"]]
+    path, more = tmp_path / "people.csv", [["M", "30", "d"]] * 3
+    with path.open("w", newline="") as handle:
+        csv.writer(handle, lineterminator="\n").writerows(rows + more)
+    for size in range(1, 60, 2):
+        monkeypatch.setattr(comma_separated, "PIECE", size)
+        assert count_people(path, as_schema(SCHEMA)).tolist() == [1, 0, 0, 0, 4, 0]
+    path.write_text('sex,"age\n' + "F,1\n" * 20)
+    monkeypatch.setattr(comma_separated, "LONGEST_ROW", 20)
+    with pytest.raises(FileError, match="more than 20 bytes"):
+        count_people(path, as_schema(SCHEMA))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_blank_line_is_nobody_where_there_are_several_columns(tmp_path, monkeypatch, end):
+    other = {**SCHEMA, "outside": "other"}
+    path = tmp_path / "people.csv"
+    lines = ["", "sex,age,note", "", "F,1,", "", "", 'M,20,"', "", 'F,1,"', "M,20,", ",,", "", ""]
+    path.write_bytes(end.join(lines).encode())
+    for size in (*range(1, 40, 3), 2**20):
+        monkeypatch.setattr(comma_separated, "PIECE", size)
+        # F, M and other by three bins and other; in the third row a note of three lines
+        assert count_people(path, as_schema(other)).tolist() == [1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 1]
+    with pytest.raises(InvalidInputError, match="row 4, column 'sex': there is no value"):
+        count_people(path, as_schema(SCHEMA))
+    path.write_bytes(path.read_bytes() + f"F,1,2,3{end}".encode())
+    with pytest.raises(FileError, match="row 5 has 4 values for 3 columns"):
+        count_people(path, as_schema(SCHEMA))
+    path.write_bytes(end.join(["sex", "F", "", "M", ""]).encode())
+    alone = as_schema({"attributes": [{"name": "sex", "keys": ["F", "M"], "outside": "other"}]})
+    assert count_people(path, alone).tolist() == [1, 1, 1]
 
 
 def test_the_histogram_is_that_of_a_plain_loop(tmp_path):
@@ -120,6 +155,12 @@ def test_bad_values_are_refused_by_row_and_column(tmp_path, rows, message):
         (b"sex,age\nF,1\n\xe9,2\n", "row 2, column 'sex': not UTF-8"),
         ("sex,age\nF,1\n".encode("utf-16"), "UTF-16 text; save the file as UTF-8"),
         (b"sex,age,sex\nF,1,M\n", "column 'sex' occurs twice in the header"),
+        (gzip.compress(b"sex,age\nF,1\n"), r"is compressed \(gzip\); unpack it"),
+        (b"PK\x03\x04", r"is a \.zip archive, or a workbook; save"),
+        (b"sex;age\nF;1\n", "header is one column, 'sex;age'; separate values by commas"),
+        (b"sex\tage\nF\t1\n", "header is one column, .*; separate values by commas"),
+        (b"sex,age\rF,1\r", "header ends with a carriage return alone"),
+        (b"sex,age\rF,1\r\nM,20\r\n", "header ends with a carriage return alone"),
     ],
 )
 def test_damaged_files_are_refused_in_one_line(tmp_path, text, message):
@@ -156,6 +197,12 @@ def test_a_missing_column_and_a_missing_file_are_named(tmp_path):
     path = write(tmp_path / "people.csv", [("F", "1")], header="sex,years")
     with pytest.raises(InvalidInputError, match="no column 'age'; columns are sex, years"):
         count_people(path, as_schema(SCHEMA))
+    for header, alike in (("sex, age", "' age'"), ("sex,AGE", "'AGE'")):
+        write(path, [("F", "1")], header=header)
+        with pytest.raises(InvalidInputError, match=f"did you mean {alike}"):
+            count_people(path, as_schema(SCHEMA))
+    with pytest.raises(InvalidInputError, match="got LazyFrame; collect what is lazy"):
+        count_people(pl.LazyFrame({"sex": ["F"], "age": [1]}), as_schema(SCHEMA))
     with pytest.raises(FileError, match="no such file"):
         count_people(tmp_path / "nobody.csv", as_schema(SCHEMA))
     with pytest.raises(InvalidInputError, match="data frame, got list"):

@@ -38,7 +38,7 @@ def as_frame(data: Any) -> Any:
         return nw.from_native(data, eager_only=True)
     except TypeError:
         raise InvalidInputError(
-            f"data must be a path or a data frame, got {type(data).__name__}"
+            f"data must be a path or a data frame, got {type(data).__name__}; collect what is lazy"
         ) from None
 
 

@@ -3,15 +3,12 @@
 The data frame library counts the different combinations of values, and what follows sees these
 alone. Memory does not depend on the length of a file: a .csv is counted in pieces, other files by
 the streaming engine of polars, and numbers between cuts become the lower cut before they are
-counted, by their digits where a .csv would have other ones (32 bits, decimals). A piece of a .csv
-ends with a row: where the number of quotation marks before an end of line is even. A .csv that the
-reader refuses is read again, a row at a time, for the row and the column.
+counted, by their digits where a .csv would have other ones (32 bits, decimals). A .csv that the
+reader refuses is read again, a row at a time, for the row and the column (`comma_separated`).
 """
 
 from __future__ import annotations
 
-import codecs
-import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +21,13 @@ from pmldesign.errors import FileError, InvalidInputError, PmldesignError, print
 from pmldesign.files.arrays import file_name, reason
 from pmldesign.files.atomic import PathName
 from pmldesign.release.people.attribute import text_of
+from pmldesign.release.people.comma_separated import (
+    first_damage,
+    header_names,
+    header_problem,
+    pieces,
+    without_blank_lines,
+)
 from pmldesign.release.people.frames import BATCH, CountedRows, as_frame, frame_batches, frame_rows
 from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import Integers
@@ -35,12 +39,6 @@ SCANNERS = {
     ".arrow": "scan_ipc",
     ".feather": "scan_ipc",
 }
-WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-ADVICE = "save the file as UTF-8 text"
-PIECE = 2**24
-"""Bytes of a piece; the reader needs several times as many."""
-LONGEST_ROW = 2**27
-"""Bytes without an end of a row: a quotation mark is missing."""
 
 
 class Column(NamedTuple):
@@ -230,6 +228,8 @@ def _parts(path: Path) -> Iterator[Any]:
     with _reading(path):
         names = header_names(path)
         for piece in pieces(path):
+            if len(names) > 1:
+                piece = without_blank_lines(piece)
             yield _named(polars.read_csv(piece, infer_schema=False).lazy(), names)
 
 
@@ -283,7 +283,12 @@ def _require(columns: Sequence[str], present: Sequence[str]) -> None:
     missing = [name for name in columns if name not in present]
     if missing:
         listed = printable(", ".join(map(str, present)))[:100] or "none"
-        raise InvalidInputError(f"the data have no column {missing[0]!r}; columns are {listed}")
+        known = {str(name).strip().casefold(): name for name in present}
+        alike = known.get(missing[0].casefold())
+        hint = "" if alike is None else f"; did you mean {alike!r}?"
+        raise InvalidInputError(
+            f"the data have no column {missing[0]!r}; columns are {listed}{hint}"
+        )
 
 
 def _scan(path: Path) -> Any:
@@ -326,64 +331,3 @@ def _reading(data: Path | str) -> Iterator[None]:
         raise FileError(
             f"{name} is damaged or no table of people: {row or reason(error)}"
         ) from None
-
-
-def pieces(path: Path) -> Iterator[bytes]:
-    """The rows of a .csv in pieces, each after the header; at least one, perhaps without rows.
-
-    Raises:
-        FileError: no row ends.
-    """
-    with path.open("rb") as handle:
-        header = handle.readline()
-        rest, rows = b"", False
-        while block := handle.read(PIECE):
-            rest += block
-            end = rest.rfind(b"\n") + 1
-            while end and rest.count(b'"', 0, end) % 2:
-                end = rest.rfind(b"\n", 0, end - 1) + 1
-            if end:
-                yield header + rest[:end]
-                rest, rows = rest[end:], True
-            elif len(rest) > LONGEST_ROW:
-                raise FileError(f"a row has more than {LONGEST_ROW} bytes")
-        if rest or not rows:
-            yield header + rest
-
-
-def header_problem(path: Path) -> str | None:
-    """What is wrong with the first line of a .csv: its encoding, or a name that occurs twice."""
-    with path.open("rb") as handle:
-        if handle.read(2) in WIDE:
-            return f"it is UTF-16 text; {ADVICE}"
-    names = header_names(path)
-    twice = [name for name in names if names.count(name) > 1]
-    return f"column {printable(twice[0])[:40]!r} occurs twice in the header" if twice else None
-
-
-def header_names(path: Path) -> list[str]:
-    """The names in the first line of a .csv, doubled quotation marks as one."""
-    with path.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
-        return next(csv.reader(handle), [])
-
-
-def first_damage(path: Path) -> str | None:
-    """The first row that is no row of a table; None if every row is one."""
-    row, names = 0, ["?"]
-    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as handle:
-        try:
-            for row, fields in enumerate(csv.reader(handle, strict=True)):
-                names = fields if row == 0 else names
-                if len(fields) > len(names):
-                    return f"row {row} has {len(fields)} values for {len(names)} columns"
-                wrong = [place for place, field in enumerate(fields) if not _is_text(field)]
-                if wrong:
-                    name = printable(names[wrong[0]])[:40]
-                    return f"row {row}, column {name!r}: not UTF-8; {ADVICE}"
-        except csv.Error as error:
-            return f"row {row + 1}: {error}"
-    return None
-
-
-def _is_text(field: str) -> bool:
-    return field.isascii() or not any("\udc80" <= letter <= "\udcff" for letter in field)
