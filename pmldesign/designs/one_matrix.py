@@ -56,7 +56,6 @@ def _missed(workload: Workload, solution: Solution, p: float) -> float:
 
 def _solve_program(workload: Workload, p: float, options: DesignOptions) -> Solution:
     from pmldesign_solvers.oracle import programs
-    from pmldesign_solvers.oracle import programs as semidefinite
 
     solver, (m, n) = options.solver.upper(), workload.shape
     if m + n > MAX_PROGRAM_SIZE.get(solver, m + n):
@@ -75,5 +74,5 @@ def _solve_program(workload: Workload, p: float, options: DesignOptions) -> Solu
             rel_gap=options.rel_gap,
             time_limit=options.time_limit,
         )
-    except semidefinite.ProgramError as error:
+    except programs.ProgramError as error:
         raise NotConvergedError(str(error)) from error

@@ -5,7 +5,6 @@ import pytest
 
 from pmldesign_solvers.norm import SolverOptions, Status
 from pmldesign_solvers.participation import Epochs, fixed_epochs
-from pmldesign_solvers.participation import fixed_epochs as epochs_fixed_point
 from pmldesign_solvers.streams import RunningSums, fixed_point, solve
 
 SUMS = RunningSums(np.ones(1023), np.ones(1024), np.ones(1024))
@@ -46,7 +45,7 @@ def test_coarse_levels_leave_time_for_the_certificate(seconds, coarse, monkeypat
 
 @pytest.mark.parametrize("kind", ["once", "epochs"])
 def test_an_interrupt_on_a_coarse_level_keeps_what_there_is(kind, monkeypatch):
-    module = fixed_point if kind == "once" else epochs_fixed_point
+    module = fixed_point if kind == "once" else fixed_epochs
     fit = module.fit
 
     def interrupted(*arguments):
