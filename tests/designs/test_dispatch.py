@@ -56,6 +56,11 @@ TABLE = [
     ("marginals:prefix60,prefix50,4,ways=2", {}, "large union of products"),
     (np.arange(2049.0)[None], {"neighbours": "replace"}, "large matrix under replace"),
     (np.arange(4096.0)[None] // 2, {"neighbours": "replace"}, "one matrix"),
+    (
+        np.arange(12000.0)[None] // 6,
+        {"neighbours": "replace"},
+        "few of very many cells under replace",
+    ),
 ]
 
 
