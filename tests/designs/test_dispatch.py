@@ -57,7 +57,7 @@ TABLE = [
     (np.arange(2049.0)[None], {"neighbours": "replace"}, "large matrix under replace"),
     (np.arange(4096.0)[None] // 2, {"neighbours": "replace"}, "one matrix"),
     (
-        np.arange(12000.0)[None] // 6,
+        np.arange(24000.0)[None] // 12,
         {"neighbours": "replace"},
         "few of very many cells under replace",
     ),
