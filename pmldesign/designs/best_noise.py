@@ -234,8 +234,8 @@ def improve(
     gained = polished if polished is not None and polished.improved else None
     tried = [first, *(search.mechanism for search in (gained, searched) if search is not None)]
     found = [on_own_grid(noisy, p, options.own_grid) for noisy in tried]
-    if cube is not None and noise != "cube" and not _is_better(cube, found, p):
-        cube = None
+    allowed = allowed if cube is None else tuple(dict.fromkeys([*allowed, Noise.CUBE]))
+    cube = cube if cube is None or noise == "cube" or _is_better(cube, found, p) else None
     mechanisms = (*found, cube.mechanism) if cube is not None else tuple(found)
     designs = Optimized(factorization, polished, searched, guarantee, mechanisms, cube, interrupted)
     return with_rivals(designs, options, allowed, names=rivals, streaming=streaming)

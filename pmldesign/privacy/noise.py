@@ -64,6 +64,7 @@ from pmldesign.arguments import exponent, finite_matrix, non_negative
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.columns import Norm
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
+from pmldesign_solvers.search.cubes import unit_error
 
 STEP = 0.25
 """Step of the trapezoidal rule in log u."""
@@ -212,27 +213,7 @@ def cube_error(reconstruction: ArrayLike, *, p: float, scale: float = 1.0) -> fl
             f"p must be an even number up to {LARGEST_EVEN}, or inf, for cube noise, got {p};"
             " use such a p, or noise 'laplace'"
         )
-    rows = np.abs(finite_matrix("reconstruction", reconstruction))
-    r, largest = rows.shape[1], float(rows.max(initial=0.0))
-    if largest == 0 or math.isinf(p):
-        unit = math.sqrt(Noise.CUBE.variance(r))
-        return scale * unit * float(np.sqrt(row_norms_squared(rows).max()))
-    half = int(p) // 2
-    log_factorials = scipy.special.gammaln(2 * np.arange(half + 1) + 2)
-    series = np.zeros((len(rows), half + 1))
-    series[:, 0] = 1.0
-    for column in (rows / largest).T:
-        factor = column[:, None] ** (2 * np.arange(half + 1)) * np.exp(-log_factorials)
-        series = np.stack(
-            [(series[:, : k + 1] * factor[:, k::-1]).sum(axis=1) for k in range(half + 1)], axis=1
-        )
-    log_radial = float(
-        scipy.special.gammaln(r + 1 + p)
-        - scipy.special.gammaln(r + 1)
-        + scipy.special.gammaln(p + 1)
-    )
-    total = math.log(float(series[:, half].sum()))
-    return scale * largest * math.exp((log_radial + total) / p)
+    return scale * unit_error(finite_matrix("reconstruction", reconstruction), p)
 
 
 def laplace_exponent(p: float) -> float:

@@ -89,6 +89,15 @@ def test_one_measurement_more_than_the_rank(replace, least):
     assert math.sqrt((k + 1) * (k + 2) / 3) * np.linalg.norm(L) <= solution.error * (1 + 1e-9)
 
 
+def test_at_a_large_exponent_no_worse_than_the_queries():
+    """Sparse rows of L have smaller moments than their variances tell: 5 % here, at p = 10."""
+    queries = "marginals:prefix3,prefix3,3,upto=1"
+    guarantee = pml.PureDP(0.5, "replace")
+    best = pml.optimize(queries, guarantee=guarantee, p=10, search_time=0.01)
+    plain = pml.mechanism("workload", queries, guarantee=guarantee, noise="cube", p=10)
+    assert best.error(10) <= plain.error(10) * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("matrix", [np.ones((1, 5)), np.ones((4, 1)), np.eye(3)[:, [0, 0, 1]]])
 def test_degenerate_workloads(matrix):
     best = all_designs(matrix, guarantee=pml.PureDP(1), noise="cube", search_time=0.5)
@@ -167,8 +176,8 @@ def test_ctrl_c_in_a_part_that_finds_nothing_better_ends_the_work(module, name, 
     def interrupt(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    assert not all_designs("prefix:4", guarantee=pml.PureDP(1.0)).interrupted
+    assert not all_designs("histogram:6", guarantee=pml.PureDP(1.0)).interrupted
     monkeypatch.setattr(module, name, interrupt)
-    found = all_designs("prefix:4", guarantee=pml.PureDP(1.0))
+    found = all_designs("histogram:6", guarantee=pml.PureDP(1.0))
     assert found.interrupted
     assert found.cube_design is None
