@@ -302,6 +302,22 @@ MAKERS = {
 }
 
 
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+@pytest.mark.parametrize("text", ["total:4*prefix:2+window:4,2*total:2", "prefix:1", "total:3"])
+def test_counts_of_too_many_cells_for_all_pairs_have_their_largest_distance(
+    norm, text, monkeypatch
+):
+    monkeypatch.setattr("pmldesign.strategies.baselines.queries.MAX_ENTRIES", 0)
+    monkeypatch.setattr("pmldesign.workloads.base.MAX_ENTRIES", 63)  # pairs of 8 cells
+    monkeypatch.setattr("pmldesign.workloads.base.WRITTEN_CELLS", 0)
+    workload = as_workload(text)
+    A, power = workload.to_dense(), 1 if norm == "l1" else 2
+    squares = (np.abs(A[:, :, None] - A[:, None]) ** power).sum(axis=0)
+    value = BinaryQueries(workload).sensitivity_under("replace", norm)
+    assert value == pytest.approx(squares.max() ** (1 / power), rel=1e-15)
+    assert value**power >= squares.max()
+
+
 def subclasses(cls):
     return {cls}.union(*(subclasses(child) for child in cls.__subclasses__()))
 

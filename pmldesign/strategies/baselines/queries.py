@@ -23,7 +23,7 @@ from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.elementary import product_strategy
 from pmldesign.strategies.baselines.regular import CONSTANT, RegularStrategy
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.weighting import near_one
@@ -134,7 +134,8 @@ class WrittenQueries(Strategy):
         return self.workload.matvec(np.asarray(x, dtype=np.float64))
 
     def _of_matrix(self, neighbours: Neighbours, norm: Norm) -> float:
-        if neighbours == Neighbours.ADD_REMOVE or norm == "linf":
+        many = self.cells**2 > MAX_ENTRIES  # the largest distance is then that of the matrix
+        if neighbours == Neighbours.ADD_REMOVE or norm == "linf" or many:
             return super()._of_matrix(neighbours, norm)
         distances, _, exponent = self.pair_distances(norm)
         return unscaled("the sensitivity", float(distances.max()), exponent)
