@@ -39,7 +39,14 @@ from pmldesign.privacy.outward import as_written
 from pmldesign.release.costs.budget import Cost
 from pmldesign.release.costs.ledger import Charge, Ledger
 from pmldesign.release.noise import laplace_parameter
-from pmldesign.release.people.attribute import RESERVED, as_number, key_of, text_of
+from pmldesign.release.people.attribute import (
+    as_number,
+    is_code,
+    is_key,
+    is_name,
+    key_of,
+    text_of,
+)
 from pmldesign.release.people.drafts import MOST_KEYS, UNORDERED, round_cuts
 from pmldesign.release.people.people import batches, column_names
 from pmldesign.release.sampler import Sampler, draw
@@ -126,11 +133,12 @@ def private_draft(
 def _columns(data: Any, columns: Sequence[str] | None) -> list[str]:
     """The columns that are looked at."""
     present = column_names(data)
-    asked = [name for name in present if not RESERVED & set(name)] if columns is None else columns
-    wrong = [name for name in asked if name not in present or RESERVED & set(name)]
+    asked = [*filter(is_name, present)] if columns is None else columns
+    wrong = [name for name in asked if name not in present or not is_name(name)]
     if wrong or not asked or len(set(asked)) < len(asked):
         raise InvalidInputError(
-            f"columns must be different ones of the data, without * + : , = in their names, got"
+            "columns must be different ones of the data, with names that an attribute can have,"
+            " such as none with * + : , =, got"
             f" {', '.join(asked) or 'none'}; there are {', '.join(present)}"[:300]
         )
     return list(asked)
@@ -143,9 +151,9 @@ def _counted(data: Any, name: str) -> Counts:
     for batch in batches(data, [name]):
         for value, count, _ in batch:
             text = text_of(value) if isinstance(value, Hashable) else ""
-            if not text or not text.isprintable() or text == "*":
+            if not is_key(text):
                 continue
-            number = as_number(text)
+            number = None if is_code(text) else as_number(text)
             if number is None:
                 values[key_of(text)] += count
             elif math.isfinite(number):

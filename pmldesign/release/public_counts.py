@@ -149,9 +149,14 @@ class PublicCounts:
             if not isinstance(group, slice)
         ]
         return [
-            {**_labels(schema, group), "cells": _ranges(group), "records": count}
+            _beside(_labels(schema, group), cells=_ranges(group), records=count)
             for group, count in sorted(listed, key=lambda entry: int(entry[0][0]))
         ]
+
+
+def _beside(labels: dict[str, str], **numbers: str | int) -> dict[str, str | int]:
+    """Labels and numbers; what an attribute is called already has a mark behind it."""
+    return {**labels, **{name + "_" * (name in labels): n for name, n in numbers.items()}}
 
 
 def groups_of(public: Public) -> tuple[tuple[Indices | slice, ...], tuple[int, ...]]:

@@ -234,6 +234,8 @@ def test_other_values_get_a_key_or_are_dropped(tmp_path):
         ({"rows_per_person": 0}, "rows_per_person must be a whole number"),
         ({"attributes": [{"name": "a"}]}, 'either "keys" or "cuts"'),
         ({"attributes": [{"name": "a*b", "keys": [1]}]}, "a name is printable"),
+        ({"attributes": [{"name": "a ", "keys": [1]}]}, "without blanks at its ends"),
+        ({"attributes": [{"name": "lower", "keys": [1]}]}, "no column of the published table"),
         ({"attributes": [{"name": "a", "keys": []}]}, "at least one key"),
         ({"attributes": [{"name": "a", "keys": [1, "1"]}]}, "different"),
         ({"attributes": [{"name": "a", "keys": [1, "1.0"]}]}, "2 and 2.0 are the same"),
@@ -279,6 +281,24 @@ def test_a_draft_has_the_keys_of_every_kind_of_column(tmp_path):
     for data in (tmp_path / "people.parquet", frame):
         keys = {entry["name"]: entry["keys"] for entry in draft_schema(data)["attributes"]}
         assert keys == {"b": ["false", "true"], "f": ["2"], "d": ["2020-01-02"]}
+
+
+def test_a_draft_is_a_schema_and_says_what_it_leaves_out(tmp_path):
+    names = ["sex", "estimate", "a*b", "end ", "code", "mark", "large", "none"]
+    with (tmp_path / "people.csv").open("w", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(names)
+        for i in range(100):
+            writer.writerow(
+                ["FM"[i % 2], i % 3, i % 3, i % 3, f"{i:03}", "*xy"[i % 3], f"1_{i}", ""]
+            )
+    draft = draft_schema(tmp_path / "people.csv")
+    assert draft["attributes"] == [
+        {"name": "sex", "keys": ["F", "M"]},
+        {"name": "mark", "keys": ["x", "y"]},
+    ]
+    assert "left out: estimate, a*b, end , code, large, none" in draft["notes"]
+    assert as_schema(draft).sizes == (2, 2)
 
 
 def test_queries_by_name_are_those_of_sums_over_the_other_attributes():

@@ -13,7 +13,7 @@ from fast_sampler import fast_sampler, no_noise
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import exact_noise, prepare
+from pmldesign.release import as_schema, exact_noise, prepare, public_counts
 
 SCHEMA = {
     "attributes": [
@@ -32,6 +32,16 @@ def known_queries(groups):
 def within(groups):
     """Pairs of cells that the known answers count alike."""
     return [(i, j) for i, j in combinations(range(len(groups)), 2) if groups[i] == groups[j]]
+
+
+def test_attributes_called_as_columns_beside_them_keep_their_labels():
+    keys = {"cells": ["a", "b"], "records": ["c", "d"]}
+    form = as_schema({"attributes": [{"name": n, "keys": k} for n, k in keys.items()]})
+    rows = public_counts.PublicCounts((np.arange(2), np.arange(2, 4)), (5, 7)).rows(form)
+    assert rows == [
+        {"cells": "a", "records": "*", "cells_": "0-1", "records_": 5},
+        {"cells": "b", "records": "*", "cells_": "2-3", "records_": 7},
+    ]
 
 
 @pytest.mark.parametrize("groups", GROUPS)

@@ -36,9 +36,12 @@ from pmldesign_solvers.operators.operator import Indices
 
 UNCERTAIN = -2
 RESERVED = set("*+:,=")
+PUBLISHED = ("estimate", "standard_deviation", "lower", "upper", "afterwards", "differs")
+"""Columns of tables beside the labels."""
 LONGEST_VALUE = 40
 """Characters of a value that a message quotes."""
 NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,4})?")
+CODE = re.compile(r"[+-]?0[0-9]")
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].+)?")
 
 
@@ -249,16 +252,35 @@ def require_name(name: str, what: str) -> None:
     Raises:
         InvalidInputError: it is none.
     """
-    if not name.strip() or name != name.strip() or RESERVED & set(name) or not name.isprintable():
-        raise InvalidInputError(f"{what}: a name is printable text without * + : , =")
+    if not is_name(name):
+        raise InvalidInputError(
+            f"{what}: a name is printable text without * + : , = and without blanks at its ends,"
+            f" and no column of the published table ({', '.join(PUBLISHED)}); rename the column"
+        )
+
+
+def is_name(name: str) -> bool:
+    """Whether an attribute may be called so."""
+    plain = name == name.strip() != "" and name.isprintable() and not RESERVED & set(name)
+    return plain and name not in PUBLISHED
+
+
+def is_key(text: str) -> bool:
+    """Whether a value may be a key: in tables * stands for all."""
+    return text not in ("", "*") and text.isprintable()
+
+
+def is_code(text: str) -> bool:
+    """Whether digits are no number, as in 007."""
+    return CODE.match(text) is not None
 
 
 def _keys(name: str, keys: Any) -> list[str]:
     if not isinstance(keys, list) or not keys:
         raise InvalidInputError(f"attribute {name!r}: keys must be a list of at least one key")
     labels = [text_of(key) for key in keys if isinstance(key, str | int | float)]
-    wrong = len(labels) < len(keys) or "" in labels or len({*map(key_of, labels)}) < len(labels)
-    if wrong or not all(label.isprintable() for label in labels) or "*" in labels:
+    wrong = len(labels) < len(keys) or len({*map(key_of, labels)}) < len(labels)
+    if wrong or not all(map(is_key, labels)):
         raise InvalidInputError(
             f"attribute {name!r}: keys must be different printable texts or numbers, not '*'; "
             "2 and 2.0 are the same, so are true and True"
@@ -324,7 +346,7 @@ def _with_outside(
     places = places_of(source, levels, rows)
     seen: dict[Any, str] = {}
     for key in keys:
-        if key_of(key) in seen or not key.isprintable() or key == "*":
+        if key_of(key) in seen or not is_key(key):
             raise InvalidInputError(
                 f"{source}: {key[:60]!r} cannot be told apart from another place; rows of people"
                 f" name the lowest level alone, so give every {levels[-1]} a key of its own, such"

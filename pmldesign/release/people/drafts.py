@@ -7,8 +7,15 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain, permutations
 from typing import Any
 
-from pmldesign.errors import InvalidInputError
-from pmldesign.release.people.attribute import RESERVED, key_of, text_of
+from pmldesign.errors import InvalidInputError, printable
+from pmldesign.release.people.attribute import (
+    as_number,
+    is_code,
+    is_key,
+    is_name,
+    key_of,
+    text_of,
+)
 from pmldesign.release.people.frames import CountedRows
 from pmldesign.release.people.people import batches, column_names, first_rows
 
@@ -32,18 +39,21 @@ def draft_schema(data: Any) -> dict[str, Any]:
     """A schema for all columns of a table of people, marked as not reviewed.
 
     Keys are the values that occur, cuts go from the smallest to the largest number: neither may be
-    published before somebody has decided that it may. Notes say what else to look at. Columns of
-    texts that are nearly all different (names, identifiers) are left out.
+    published before somebody has decided that it may. Notes say what else to look at, and which
+    columns are left out: those of many different texts (names, identifiers, codes), without values,
+    or with names that no attribute can have.
 
     Raises:
         FileError: the file cannot be read.
         InvalidInputError: no column can be an attribute.
     """
-    attributes, sizes = [], {}
+    attributes, sizes, left_out = [], {}, []
     for name in column_names(data):
-        values = set() if RESERVED & set(name) else _values(data, name)
+        values = _values(data, name) if is_name(name) else set()
         entry = _attribute(values)
-        if entry is not None:
+        if entry is None:
+            left_out.append(name)
+        else:
             attributes.append({"name": name, **entry})
             sizes[name] = len(values)
     if not attributes:
@@ -52,6 +62,7 @@ def draft_schema(data: Any) -> dict[str, Any]:
     return {
         "reviewed": False,
         "notes": [UNORDERED] * unordered
+        + [f"left out: {printable(', '.join(left_out))}"] * bool(left_out)
         + [f"{finer!r} tells {coarser!r}: {TOLD}" for finer, coarser in _told(data, sizes)],
         "attributes": attributes,
         "outside": "refuse",
@@ -102,13 +113,14 @@ def _values(data: Any, name: str) -> set[str]:
         if not all(isinstance(value, Hashable) for value in values):
             return set()
         texts |= {text_of(value) for value in values}
-    return {*{key_of(text): text for text in sorted(texts - {""}, reverse=True)}.values()}
+    keys = sorted(filter(is_key, texts), reverse=True)
+    return {*{key_of(text): text for text in keys}.values()}
 
 
 def _attribute(texts: set[str]) -> dict[str, Any] | None:
-    try:
-        numbers = sorted(number for number in map(float, texts) if math.isfinite(number))
-    except ValueError:
+    found = [None if is_code(text) else as_number(text) for text in texts]
+    numbers = sorted(number for number in found if number is not None and math.isfinite(number))
+    if None in found:
         numbers = []
     if 0 < len(texts) <= MOST_KEYS:
         return {"keys": sorted(texts, key=float if numbers else str)}
