@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from pmldesign.arguments import exponent
 from pmldesign.cli.documents.document import Document, Section, note, progress, text_of
-from pmldesign.cli.documents.parts import Said, promised, record_facts
+from pmldesign.cli.documents.parts import Said, announced, promised, record_facts
 from pmldesign.cli.options.fields import Outputs, argument, as_command, drawing, group, option
 from pmldesign.cli.options.promises import PromiseOptions, at_alpha
 from pmldesign.cli.options.questions import STRATEGY_HELP, QuestionOptions, WorkloadName
@@ -17,15 +16,11 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, of_scale, shortest
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.arguments import svd_seconds
 from pmldesign.strategies.participation.schema import AnyParticipation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS
 from pmldesign.workloads.display import count_text
-
-SOON = 2.0
-"""Seconds that nobody is told of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +70,7 @@ def command(asked: Asked) -> None:
         _itself(measured) if asked.workload is None else question.queries(asked.workload, note)
     )
     with progress() as announce:
-        announce(_announced(measured))
+        announce(announced(measured))
         noisy = mechanism(
             measured,
             queries,
@@ -87,15 +82,6 @@ def command(asked: Asked) -> None:
         )
         document = _document(Said(noisy, asked.at_alpha), measured.name, asked.p)
     asked.outputs.deliver(document)
-
-
-def _announced(measured: Strategy) -> str:
-    """What it takes, and about how long at most if that is some seconds."""
-    rows, cells = map(count_text, measured.shape)
-    unknown = [part.shape for part in measured.factors if not part.inverse_known]
-    seconds = sum(svd_seconds(*shape) for shape in unknown)
-    about = f", up to about {math.ceil(seconds)} s" if seconds > SOON else ""
-    return f"{measured.name}: noise and errors of {rows} measurements of {cells} cells{about}"
 
 
 def _measured(strategy: Strategy, participation: AnyParticipation | None) -> Strategy:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pmldesign.cli.documents.document import note, progress
+from pmldesign.cli.documents.parts import announced
 from pmldesign.cli.options.fields import (
     AnswerOptions,
     Outputs,
@@ -118,7 +119,9 @@ def command(asked: Asked) -> None:
     if measured is None:
         chosen = _designed(queries, asked.search_time, own_grid=grid, **told)
     else:
-        chosen = on_own_grid(mechanism(measured, queries, **told), 2.0, there)
+        with progress() as announce:
+            announce(announced(measured))
+            chosen = on_own_grid(mechanism(measured, queries, **told), 2.0, there)
     prepared = prepare(
         replace(chosen, own_grid=True) if grid else chosen, schema=form, **asked.answers.told
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from pmldesign.cli.documents.document import Document, Section, Table, note
+from pmldesign.cli.documents.document import Document, Section, Table, note, progress
 from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
 from pmldesign.cli.options.questions import QuestionOptions, WorkloadName
 from pmldesign.errors import PartlyCheckedError, VerificationError
@@ -49,7 +49,9 @@ def command(asked: Asked) -> None:
     given = asked.question.weights
     weights = None if given is None else read_prior(given, name="weights")
     parse = parse_workload if question.schema is None else question.named
-    result = verify_file(asked.file, workload=queries, weights=weights, parse=parse)
+    with progress() as announce:
+        announce(f"{asked.file.name}: every number that it claims is computed again")
+        result = verify_file(asked.file, workload=queries, weights=weights, parse=parse)
     asked.outputs.deliver(_document(result))
     if result.failures:
         raise VerificationError(f"{result.file}: what does not hold: {_names(result.failures)}")

@@ -10,6 +10,8 @@ from dp_accounting import gaussian_mechanism
 from scipy.special import ndtr
 
 import pmldesign.cli.calibrate
+import pmldesign.cli.verify
+from pmldesign.cli.documents import parts
 from pmldesign.privacy import at_least
 
 KEYS = {
@@ -275,7 +277,7 @@ def test_what_takes_long_is_announced(run, monkeypatch):
     """At once; with seconds where they are many, of a matrix that has to be inverted."""
     lines = []
     monkeypatch.setattr(pmldesign.cli.calibrate, "progress", lambda: nullcontext(lines.append))
-    monkeypatch.setattr(pmldesign.cli.calibrate, "svd_seconds", lambda rows, cells: rows + cells)
+    monkeypatch.setattr(parts, "svd_seconds", lambda rows, cells: rows + cells)
     np.save("R.npy", np.vstack([np.ones(3), np.eye(3)])[:2])
     run("calibrate", "R.npy", "--rho", 0.5)
     run("calibrate", "prefix:4", "--rho", 0.5)
@@ -283,3 +285,11 @@ def test_what_takes_long_is_announced(run, monkeypatch):
         "noise and errors of 2 measurements of 3 cells, up to about 5 s",
         "noise and errors of 4 measurements of 4 cells",
     ]
+
+
+def test_verification_is_announced(run, monkeypatch):
+    lines = []
+    run("optimize", "prefix:4", "--rho", 0.5, "-o", "sums.npz")
+    monkeypatch.setattr(pmldesign.cli.verify, "progress", lambda: nullcontext(lines.append))
+    assert run("verify", "sums.npz").exit_code == 0
+    assert lines == ["sums.npz: every number that it claims is computed again"]

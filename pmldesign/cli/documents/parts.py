@@ -19,6 +19,8 @@ from pmldesign.privacy.curves import DELTAS, PrivacyCurve
 from pmldesign.privacy.guarantees import PML, EnvelopePML, Guarantee, PMLGuarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, at_most, of_scale, shortest
+from pmldesign.strategies import Strategy
+from pmldesign.strategies.arguments import svd_seconds
 from pmldesign.strategies.participation.schema import AnyParticipation
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import count_text
@@ -27,6 +29,8 @@ from pmldesign_solvers.certificate.cells import Certificate
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+SOON = 2.0
+"""Seconds that nobody is told of."""
 WORST = 10
 """Queries that are listed by name."""
 MANY_QUERIES = 2**20
@@ -46,6 +50,15 @@ OWN_GRID_NOISE = (
 """How noise is released that is discrete on whole measurements."""
 MOST_PARTS = 6
 """Whose shares are told."""
+
+
+def announced(measured: Strategy) -> str:
+    """The line of progress while a strategy gets noise; with seconds, if it takes some."""
+    rows, cells = map(count_text, measured.shape)
+    unknown = [part.shape for part in measured.factors if not part.inverse_known]
+    seconds = sum(svd_seconds(*shape) for shape in unknown)
+    about = f", up to about {math.ceil(seconds)} s" if seconds > SOON else ""
+    return f"{measured.name}: noise and errors of {rows} measurements of {cells} cells{about}"
 
 
 @dataclass(frozen=True)
