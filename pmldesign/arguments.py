@@ -24,6 +24,19 @@ LONGEST_SHOWN = 80
 """Letters of what was got in a message."""
 
 
+def as_number(text: str) -> float | None:
+    """The number that is written in plain digits, NaN and infinities too; None if it is none.
+
+    Python also reads 1_000, and digits of other scripts, which other programs do not.
+    """
+    if "_" in text or not text.isascii():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def doubles(array: Any) -> Array:
     """A float64 copy of numbers of any type: inf where they are too large, without a warning."""
     with np.errstate(over="ignore", invalid="ignore"):

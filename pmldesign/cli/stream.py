@@ -228,7 +228,8 @@ def command(asked: Asked) -> None:
     --participation, or a file made for several participations, one person changes numbers of
     several steps, each by at most 1.
     """
-    names = asked.series.split(",") if asked.series else []
+    listed = [] if asked.series is None else asked.series.split(",")
+    names = [name.strip() for name in listed]
     endless = str(asked.file) == ENDLESS
     stream = _endless(asked, len(names)) if endless else _designed(asked, len(names))
     lines = Lines(stream.series, names)

@@ -11,6 +11,7 @@ from typing import IO
 
 import numpy as np
 
+from pmldesign.arguments import as_number
 from pmldesign.errors import FileError, InvalidInputError, printable
 from pmldesign.workloads.base import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import Array
@@ -69,7 +70,7 @@ def read_table(handle: IO[bytes]) -> NumberTable:
         for position, fields in enumerate(reader):
             if len(fields) < 2 and not "".join(fields).strip():
                 continue
-            if position == 0 and not any(map(_is_number, fields)):
+            if position == 0 and all(as_number(field) is None for field in fields):
                 header = tuple(fields)
                 continue
             width = width or len(fields)
@@ -109,7 +110,7 @@ def _numbers(fields: list[str], line: int) -> list[float]:
             raise ValueError  # Python reads 1_0 and digits of other scripts
         return [float(field) for field in fields]
     except ValueError:
-        wrong = next(field for field in fields if not _is_number(field))
+        wrong = next(field for field in fields if as_number(field) is None)
         raise InvalidInputError(
             f"line {line}: {wrong[:40]!r} is not a number; numbers are separated by commas"
         ) from None
@@ -125,14 +126,6 @@ def write_csv(handle: IO[bytes], matrix: Array) -> None:
     for row in matrix:
         line = ",".join(repr(value).removesuffix(".0") for value in row.tolist())
         handle.write(line.encode() + b"\n")
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return field.isascii() and "_" not in field
 
 
 def _whole(values: Array) -> bool:

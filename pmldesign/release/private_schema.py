@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.arguments import as_number
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.files.atomic import PathName, atomic_write
 from pmldesign.privacy.guarantees import ApproxDP
@@ -40,7 +41,6 @@ from pmldesign.release.costs.budget import Cost
 from pmldesign.release.costs.ledger import Charge, Ledger
 from pmldesign.release.noise import laplace_parameter
 from pmldesign.release.people.attribute import (
-    as_number,
     is_code,
     is_key,
     is_name,

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from pmldesign.arguments import as_number
 from pmldesign.errors import InvalidInputError
 from pmldesign.streams.encoder import Real, dyadic
 from pmldesign.streams.rows import INPUT_BITS
@@ -55,7 +56,8 @@ class Lines:
         if names and len(names) != series:
             raise InvalidInputError(f"there are {series} series, got {len(names)} names for them")
         for name in names:
-            if name in (STEP, CORRECT, "") or names.count(name) > 1 or _is_number(name):
+            number = as_number(name) is not None
+            if name in (STEP, CORRECT, "") or names.count(name) > 1 or number:
                 raise InvalidInputError(
                     f"a series cannot be called {name!r}; give different names, which are no"
                     f" numbers, nor {STEP!r} or {CORRECT!r}"
@@ -121,16 +123,17 @@ class Lines:
         return given
 
     def _numbers(self, parts: list[str], line: str) -> list[float]:
-        try:
-            numbers = [float(part) for part in parts]
-        except ValueError:
-            raise self._refusal(line) from None
-        for number in numbers:
+        numbers = []
+        for part in parts:
+            number = as_number(part)
+            if number is None:
+                raise self._refusal(line)
             dyadic(number)
+            numbers.append(number)
         return numbers
 
     def _step(self, text: str, line: str) -> int:
-        if text.isdecimal() and int(text) >= 1:
+        if text.isascii() and text.isdecimal() and int(text) >= 1:
             return int(text)
         raise self._refusal(line)
 
@@ -146,11 +149,3 @@ class Lines:
 def _plain(value: Fraction) -> Real:
     """A floating-point number where it is one."""
     return float(value) if Fraction(float(value)) == value else value
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -92,6 +92,21 @@ def test_a_file_of_one_series_serves_several(stream):
     assert stream("prefix:6", "b,1\nstep\n", *more) == [[3, 11, 23]]
 
 
+def test_numbers_are_written_in_plain_digits(stream):
+    for line in ("1_000", "\u0663", "1_0,5", "\u0661,5", "1'000", "1;5", "0x10"):
+        found = stream("prefix:9", f"{line}\n", code=2)
+        assert "it must be one number, or its step" in found.stderr
+        assert found.stdout == ""
+    assert stream("prefix:9", "+1e1\r\n -2.\n") == [[1, 10], [2, 8]]
+
+
+def test_names_of_series_may_have_blanks_around_them(stream):
+    names = ["--series", "north, south"]
+    assert stream("prefix:9", "north,1\nsouth,2\nstep\n", *names) == [[1, 1, 2]]
+    found = stream("prefix:9", "1\n", "--series", "", code=2)
+    assert "a series cannot be called ''" in found.stderr
+
+
 def test_windows_from_the_strategy_of_running_sums(stream):
     lines = stream("prefix:6", "1\n2\n3\n4\n", "--workload", "window:6,2", "--commit", "2")
     assert lines == [[1, 1], [2, 3], [3, 5], [4, 7]]

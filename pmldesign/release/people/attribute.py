@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.arguments import finite_matrix
+from pmldesign.arguments import as_number, finite_matrix
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads.nested.places import Places, places_of, read_levels
@@ -163,16 +163,6 @@ class Attribute:
         if self.cuts is not None and stop < len(self.cuts):
             return f"[{self.cuts[start]:g}, {self.cuts[stop]:g})"
         return f"{self.labels[start]}..{self.labels[stop - 1]}"
-
-
-def as_number(text: str) -> float | None:
-    """The number that is written, in plain digits."""
-    if "_" in text or not text.isascii():
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def text_of(value: Any) -> str:

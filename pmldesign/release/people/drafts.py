@@ -7,9 +7,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain, permutations
 from typing import Any
 
+from pmldesign.arguments import as_number
 from pmldesign.errors import InvalidInputError, printable
 from pmldesign.release.people.attribute import (
-    as_number,
     is_code,
     is_key,
     is_name,

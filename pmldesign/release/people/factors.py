@@ -29,8 +29,9 @@ from functools import partial
 
 import numpy as np
 
+from pmldesign.arguments import as_number
 from pmldesign.errors import InvalidInputError
-from pmldesign.release.people.attribute import Attribute, as_number
+from pmldesign.release.people.attribute import Attribute
 from pmldesign.release.people.numbers import Number
 from pmldesign.workloads import DenseWorkload, RangeWorkload, Workload, parse_workload
 from pmldesign.workloads.base import check_entries

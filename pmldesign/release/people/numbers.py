@@ -28,9 +28,10 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.arguments import as_number
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.outward import as_written
-from pmldesign.release.people.attribute import UNCERTAIN, Attribute, as_number, only_known, text_of
+from pmldesign.release.people.attribute import UNCERTAIN, Attribute, only_known, text_of
 from pmldesign.strategies.whole.integers import Integers
 
 LARGEST_DENOMINATOR = 2**32
