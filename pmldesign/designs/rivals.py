@@ -35,6 +35,7 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, baseline
+from pmldesign.strategies.baselines.queries import large_union
 from pmldesign.strategies.baselines.registry import (
     SHARES,
     long_baseline,
@@ -321,6 +322,8 @@ def _costs(
     if long_baseline(name, workload) is not None and relation is Neighbours.ADD_REMOVE:
         return
     if name in SHARES or nested_baseline(name, workload) is not None:
+        return
+    if name == "workload" and workload.as_tables() is None and large_union(workload) is not None:
         return
     parts = by_attribute(workload) if name != "workload" else workload.factors
     for part in parts:

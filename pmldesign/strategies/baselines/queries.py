@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 import scipy
@@ -25,6 +25,7 @@ from pmldesign.strategies.baselines.elementary import product_strategy
 from pmldesign.strategies.baselines.regular import CONSTANT, RegularStrategy
 from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.kronecker import KroneckerWorkload
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.operators.operator import Array, Flags, Indices, column_blocks
@@ -244,12 +245,21 @@ def _structured(workload: Workload) -> Strategy | None:
         return WeightedTablesStrategy(
             "workload", workload.sizes, workload.subsets, workload.weights
         )
-    if workload.shape[1] > WRITTEN_CELLS:
-        from pmldesign.strategies.baselines.product_queries import union_queries
+    return large_union(workload)
 
-        union = union_queries(workload)  # fewer different cells have the distances of their matrix
-        return union if union is not None and union.columns > WRITTEN_CELLS else None
-    return None
+
+@lru_cache(maxsize=2)  # asked for a time before it is measured
+def large_union(workload: Workload) -> Strategy | None:
+    """Queries of products together by their structure, where many cells differ; None without it.
+
+    Fewer different cells have the distances of their matrix.
+    """
+    if not WRITTEN_CELLS < workload.shape[1] <= MAX_PRODUCT_CELLS:
+        return None
+    from pmldesign.strategies.baselines.product_queries import union_queries
+
+    union = union_queries(workload)
+    return union if union is not None and union.columns > WRITTEN_CELLS else None
 
 
 def _whole(workload: Workload) -> Strategy:

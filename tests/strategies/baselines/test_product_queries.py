@@ -132,3 +132,8 @@ def test_many_cells_are_never_written_out(monkeypatch):
     assert noisy.scale <= 259.0
     assert calibrate(found, pml.PureDP(1.0), noise="laplace").scale == 60 + 100
     assert math.isclose(found.sensitivity, math.sqrt(160))
+
+
+def test_domains_beyond_any_vector_of_cells_are_refused():
+    with pytest.raises(pml.InvalidInputError, match="as a matrix has"):
+        workload_strategy(as_workload("marginals:prefix10,10^19,ways=1"))
