@@ -198,6 +198,18 @@ def test_public_totals_are_neither_measured_nor_bounded():
         factorize(alone, neighbours="replace")
 
 
+@pytest.mark.parametrize(
+    ("weights", "variance"),
+    [("", 9.0), (",state=0", 6.0), (",total=0", 6.0), (",county=1e-9", 4.0)],
+)
+def test_laplace_noise_may_leave_all_but_the_lowest_places_out(tmp_path, weights, variance):
+    """Of three counties in two states the identity has 9: 3 of all, 2 and 1, and three ones."""
+    (tmp_path / "places.csv").write_text("state,county\nAL,1\nAL,2\nGA,3\n")
+    workload = parse_workload(f"regions:{tmp_path / 'places.csv'}{weights}")
+    noisy = optimize(workload, guarantee=PureDP(1.0), noise="laplace", search_time=0.05)
+    assert noisy.error(2) <= np.sqrt(2 * variance) * (1 + 1e-6)
+
+
 def test_laplace_noise_has_weights_of_its_own():
     workload = levels(1, 13, 600)
     design = factorize(workload, rel_gap=1e-2)

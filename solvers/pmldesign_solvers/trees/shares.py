@@ -40,6 +40,8 @@ POWERS = (8.0, 32.0, 128.0, 512.0, 2048.0)
 """Exponents on the way to p = inf; the last one gains 0.4 % on even levels."""
 LITTLE, SPARED = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6), 1e-6
 """Tables with such a part of the largest share at a node are left out, for such of the error."""
+NOTHING = 1e-30
+"""A share so far below 1 is none: a descent to 0 ends at any number."""
 LOWEST = 4.0
 """Below the largest y of a node, for the start of a descent: 0.5 % better on a small tree."""
 STEPS = 200
@@ -153,8 +155,11 @@ class Shares:
         return np.concatenate([z[: len(self._inner)], np.maximum(z[len(self._inner) :], least)])
 
     def _sparse(self, shares: Array) -> Array:
-        """The same without tables that have little of a node, where the error stays what it is."""
-        most, every = self.error(shares) * (1 + SPARED), shares.reshape(-1, self.tree.places)
+        """The same without what has little of a node, or nothing, where the error stays so."""
+        most = self.error(shares) * (1 + SPARED)
+        counted = np.where(shares < NOTHING, 0.0, shares)
+        shares = counted if self.error(counted) <= most else shares
+        every = shares.reshape(-1, self.tree.places)
         for part in LITTLE if len(every) > 1 else ():
             kept = np.where(every < part * every.max(axis=0), 0.0, every)
             total = kept.sum(axis=0)
