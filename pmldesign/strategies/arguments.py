@@ -208,16 +208,16 @@ def inverted(matrix: Array) -> tuple[Array, int]:
     """
     rows, cells = matrix.shape
     lower = rows == cells and scipy.linalg.bandwidth(matrix)[1] == 0
-    closed = _triangular_inverse(matrix) if lower else _closed_inverse(matrix)
-    if closed is not None:
-        return read_only(closed), min(rows, cells)
-    if rows < cells and matrix.size > SVD_ENTRIES:
+    if not lower and matrix.size > SVD_ENTRIES:
         labels = column_labels(matrix)
         first, copies = np.unique(labels, return_index=True, return_counts=True)[1:]
         if first.size < cells:
             roots = np.sqrt(copies)
             distinct, rank = inverted(matrix[:, first] * roots)
             return read_only((distinct / roots[:, None])[labels]), rank
+    closed = _triangular_inverse(matrix) if lower else _closed_inverse(matrix)
+    if closed is not None:
+        return read_only(closed), min(rows, cells)
     _require_svd(rows, cells)
     try:
         left, values, right = _svd(matrix)

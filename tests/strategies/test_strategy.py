@@ -357,6 +357,17 @@ def test_a_signal_is_heeded_during_a_long_decomposition(monkeypatch):
     np.testing.assert_allclose(Strategy("R", R).pseudo_inverse, expected, atol=1e-12)
 
 
+def test_equal_columns_of_tall_matrices_are_one(monkeypatch):
+    """Whose Gram matrix is regular, so that nothing is decomposed."""
+    few = gaussian(9000, 30, 8)
+    R = few[:, np.random.default_rng(1).permutation(np.arange(90) % 30)]
+    expected = np.linalg.pinv(R, rcond=1e-10)
+    monkeypatch.setattr(np.linalg, "svd", None)
+    strategy = Strategy("R", R)
+    np.testing.assert_allclose(strategy.pseudo_inverse, expected, atol=1e-13)
+    assert strategy.rank == 30
+
+
 @pytest.mark.parametrize(("what", "most"), [("MOST_SVD_WORK", 6 * 4 * 4), ("memory", 6 * 8 * 24)])
 def test_a_decomposition_of_many_minutes_or_too_much_memory_is_refused(monkeypatch, what, most):
     """r n min(r, n) multiplications, and six copies of eight bytes for each entry."""

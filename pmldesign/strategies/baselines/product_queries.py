@@ -34,18 +34,22 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from pmldesign.privacy.neighbours import Norm
+from pmldesign.privacy.neighbours import DistanceProfile, Norm
 from pmldesign.privacy.outward import root_above
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.baselines.queries import LEAST_CONDITION
+from pmldesign.strategies.baselines.queries import (
+    LEAST_CONDITION,
+    differing_queries,
+    distances_of_counts,
+)
 from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.sensitivity import diameter_of_product
 from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
 from pmldesign.workloads.tables.base import asks_total
 from pmldesign.workloads.union import products_over
-from pmldesign_solvers.operators.operator import RANK_CUTOFF, Array
+from pmldesign_solvers.operators.operator import RANK_CUTOFF, Array, Indices
 from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.eigenspaces import Eigenspaces, common_eigenspaces
 
@@ -68,18 +72,19 @@ class UnionQueries(StructuredStrategy):
         workload: A.
         parts: its products, of factors of entries 0 and 1.
         alike: a strategy of the same Gram matrix.
-        columns: number of different columns, each of as many cells.
+
+    Attributes:
+        columns: number of different columns, or more, each of as many cells.
     """
 
     columns: int
     workload: Workload
 
-    def __init__(
-        self, workload: Workload, parts: Parts, alike: BlockStrategy, columns: int
-    ) -> None:
+    def __init__(self, workload: Workload, parts: Parts, alike: BlockStrategy) -> None:
         self.name, self.workload, self.shape = "workload", workload, workload.shape
-        self.sizes, self.columns = alike.sizes, columns
-        self._parts, self._alike = parts, alike
+        self._parts, self._alike, self.sizes = parts, alike, alike.sizes
+        pairs = zip(self.sizes, self._asked, strict=True)
+        self.columns = math.prod(n for n, asked in pairs if asked)
 
     def measure(self, x: Array) -> Array:
         """A x, shape (m,) or (m, c), for a histogram x of shape (n,) or several, (n, c)."""
@@ -110,6 +115,36 @@ class UnionQueries(StructuredStrategy):
     def _inverse_and_rank(self) -> tuple[Array, int]:
         check_entries(f"the inverse of strategy {self.name!r}", self.shape)
         return read_only(self.estimate(np.eye(self.shape[0]))), self.rank
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """All columns as far away as the farthest two; of few different ones all distances."""
+        few = self.columns <= WRITTEN_CELLS and not self.by_diameter
+        return None if few else super().distance_profile(norm)
+
+    def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
+        """Distances of all pairs of different columns, from A^T A on these."""
+        if norm == "linf":
+            return super().pair_distances(norm)
+        check_entries("the distances of all pairs of cells", (self.columns, self.columns))
+        grams = [
+            kronecker.product(
+                q.gram(np.ones(q.shape[0])) if asked else np.ones((1, 1))
+                for q, asked in zip(part, self._asked, strict=True)
+            )
+            for part in self._parts
+        ]
+        distances, place, exponent = distances_of_counts(
+            differing_queries(np.asarray(sum(grams))), norm
+        )
+        kept = [n if asked else 1 for n, asked in zip(self.sizes, self._asked, strict=True)]
+        numbers = np.arange(self.columns) if place is None else place
+        cell_of = np.broadcast_to(numbers.reshape(kept), self.sizes).ravel()
+        return distances, None if len(distances) == self.cells else cell_of, exponent
+
+    @property
+    def _asked(self) -> list[bool]:
+        """Of which attributes more than the total is asked."""
+        return [not all(map(asks_total, queries)) for queries in zip(*self._parts, strict=True)]
 
     def _longest(self, norm: Norm) -> float:
         longest = float(self._counts.max())
@@ -158,10 +193,8 @@ def union_queries(workload: Workload) -> UnionQueries | None:
     parts = products_over(workload, workload.domain) if len(workload.domain) > 1 else None
     if parts is None or len(parts) < 2 or not all(q.binary for part in parts for q in part):
         return None
-    told = [not all(map(asks_total, queries)) for queries in zip(*parts, strict=True)]
-    columns = math.prod(n for n, asked in zip(workload.domain, told, strict=True) if asked)
     alike = _in_blocks(parts)
-    return None if alike is None else UnionQueries(workload, parts, alike, columns)
+    return None if alike is None else UnionQueries(workload, parts, alike)
 
 
 def _in_blocks(parts: Parts) -> BlockStrategy | None:

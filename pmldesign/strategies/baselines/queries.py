@@ -163,22 +163,31 @@ class BinaryQueries(WrittenQueries):
     """Queries of which all entries are 0 or 1."""
 
     def _between(self, norm: Norm) -> tuple[Array, Indices | None, int]:
-        first, cell_of = np.unique((self._apart == 0).argmax(axis=1), return_inverse=True)
-        apart = self._apart if len(first) == self.cells else self._apart[np.ix_(first, first)]
-        distances = apart if norm == "l1" else np.sqrt(apart) * factor_above(1)
-        exponent = size(float(distances.max()))
-        cells = None if len(first) == self.cells else cell_of
-        return np.ldexp(distances, -exponent), cells, exponent
+        return distances_of_counts(self._apart, norm)
 
     @cached_property
     def _apart(self) -> Array:
         """In how many queries any two cells differ, whole numbers which float64 holds."""
-        gram = self.workload.gram(np.ones(self.shape[0]))
-        squares = gram.diagonal().copy()
-        gram *= -2
-        gram += squares
-        gram += squares[:, None]
-        return read_only(gram)
+        return differing_queries(self.workload.gram(np.ones(self.shape[0])))
+
+
+def differing_queries(gram: Array) -> Array:
+    """In how many queries any two cells differ, from A^T A, in its place: whole numbers."""
+    squares = gram.diagonal().copy()
+    gram *= -2
+    gram += squares
+    gram += squares[:, None]
+    return read_only(gram)
+
+
+def distances_of_counts(apart: Array, norm: Norm) -> tuple[Array, Indices | None, int]:
+    """Distances of different cells from how many queries they differ in, as `distances_between`."""
+    cells = len(apart)
+    first, cell_of = np.unique((apart == 0).argmax(axis=1), return_inverse=True)
+    apart = apart if len(first) == cells else apart[np.ix_(first, first)]
+    distances = apart if norm == "l1" else np.sqrt(apart) * factor_above(1)
+    exponent = size(float(distances.max()))
+    return np.ldexp(distances, -exponent), None if len(first) == cells else cell_of, exponent
 
 
 class RunningQueries(WrittenQueries):
@@ -250,16 +259,12 @@ def _structured(workload: Workload) -> Strategy | None:
 
 @lru_cache(maxsize=2)  # asked for a time before it is measured
 def large_union(workload: Workload) -> Strategy | None:
-    """Queries of products together by their structure, where many cells differ; None without it.
-
-    Fewer different cells have the distances of their matrix.
-    """
+    """Queries of products together by their structure, on many cells; None without it."""
     if not WRITTEN_CELLS < workload.shape[1] <= MAX_PRODUCT_CELLS:
         return None
     from pmldesign.strategies.baselines.product_queries import union_queries
 
-    union = union_queries(workload)
-    return union if union is not None and union.columns > WRITTEN_CELLS else None
+    return union_queries(workload)
 
 
 def _whole(workload: Workload) -> Strategy:
