@@ -10,6 +10,7 @@ column, and the rows are read as the texts of cells (`ToldCells`).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -27,6 +28,7 @@ from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import EXACT_INT64
 
 DUCKDB = "duckdb:///"
+WHOLE = re.compile("-?[0-9]{1,40}")
 MOST_ROWS = 2**31
 """Of an answer."""
 
@@ -148,10 +150,7 @@ def answer_rows(rows: Iterable[Sequence[Any]], schema: Schema) -> CountedRows:
     found: CountedRows = []
     most = MOST_PEOPLE * schema.denominator
     for row, (*values, written) in enumerate(rows, 1):
-        try:
-            count = int(str(written))
-        except ValueError:
-            count = -1
+        count = int(str(written)) if WHOLE.fullmatch(str(written)) else -1
         if count < 0 and schema.person and not any(values):
             raise InvalidInputError(
                 f"{str(written)[1:40]} rows have no value in {', '.join(schema.person)}, so nobody"
