@@ -159,8 +159,8 @@ def dyadic(value: Real) -> int:
         finite = math.isfinite(value)
         small = -LARGEST_INPUT <= value <= LARGEST_INPUT
         if small:
-            if isinstance(value, float):
-                return math.floor(value * 2.0**INPUT_BITS)
+            if isinstance(value, float | np.float32 | np.float16):
+                return math.floor(float(value) * 2.0**INPUT_BITS)
             if isinstance(value, Fraction):
                 return (value.numerator << INPUT_BITS) // value.denominator
             return index(value) << INPUT_BITS

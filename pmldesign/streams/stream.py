@@ -132,6 +132,10 @@ class Stream(Owned):
             InvalidInputError: more inputs than steps are left, or one that is no number, or not one
                 for each series; then no step is taken.
         """
+        if not hasattr(values, "__len__"):
+            raise InvalidInputError(
+                f"steps takes a list of inputs, got {values!r:.40}; one alone is for step"
+            )
         with self._turn:
             first = self.time
             self.encoder.require_left(len(values))

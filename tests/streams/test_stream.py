@@ -87,6 +87,8 @@ def test_outputs_are_the_nearest_points_of_the_grid(designed, exact_matrix, inpu
 def test_inputs_are_rounded_down_to_whole_numbers(x):
     below = Fraction(x) - Fraction(dyadic(x), 2**INPUT_BITS)
     assert 0 <= below < Fraction(1, 2**INPUT_BITS)
+    for short in (np.float32(x), np.float16(x % 2048)):
+        assert dyadic(short) == dyadic(float(short))
 
 
 @pytest.mark.parametrize("size", [1.0, 1e14])
@@ -205,6 +207,9 @@ def test_inputs_are_checked_before_a_step(designed):
     for wrong in (float("nan"), float("inf"), 1e300, "1", None):
         with pytest.raises(InvalidInputError, match="input of a stream"):
             stream.steps([1.0, wrong])
+    for wrong in (5, (x for x in range(3))):
+        with pytest.raises(InvalidInputError, match="steps takes a list of inputs, got"):
+            stream.steps(wrong)
     assert stream.time == 0
 
 
