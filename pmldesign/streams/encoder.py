@@ -155,12 +155,14 @@ def dyadic(value: Real) -> int:
     Raises:
         InvalidInputError: it is no finite number, or larger than LARGEST_INPUT in size.
     """
+    if isinstance(value, np.float32 | np.float16):
+        value = float(value)
     try:
         finite = math.isfinite(value)
         small = -LARGEST_INPUT <= value <= LARGEST_INPUT
         if small:
-            if isinstance(value, float | np.float32 | np.float16):
-                return math.floor(float(value) * 2.0**INPUT_BITS)
+            if isinstance(value, float):
+                return math.floor(value * 2.0**INPUT_BITS)
             if isinstance(value, Fraction):
                 return (value.numerator << INPUT_BITS) // value.denominator
             return index(value) << INPUT_BITS
