@@ -293,3 +293,19 @@ def test_verification_is_announced(run, monkeypatch):
     monkeypatch.setattr(pmldesign.cli.verify, "progress", lambda: nullcontext(lines.append))
     assert run("verify", "sums.npz").exit_code == 0
     assert lines == ["sums.npz: every number that it claims is computed again"]
+
+
+def test_errors_of_many_minutes_are_announced_or_refused(run, monkeypatch):
+    """Those of Laplace noise at other p than 2 and inf; there may be other noise."""
+    lines = []
+    monkeypatch.setattr(pmldesign.cli.calibrate, "progress", lambda: nullcontext(lines.append))
+    monkeypatch.setattr(pmldesign.cli.calibrate, "error_seconds", lambda *asked: 4800.0)
+    refused = run("calibrate", "prefix:4", "--epsilon", 1, "--p", 3)
+    assert refused.exit_code == 2
+    assert "at p = 3 on 4 queries take up to about 80 minutes" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert not lines
+    assert run("calibrate", "prefix:4", "--epsilon", 1, "--delta", 1e-6, "--p", 3).exit_code == 0
+    assert lines[0].endswith("4 measurements of 4 cells, up to about 4800 s")
+    assert run("calibrate", "prefix:4", "--rho", 1, "--noise", "gaussian").exit_code == 0
+    assert lines[1].endswith("4 measurements of 4 cells")

@@ -52,11 +52,16 @@ MOST_PARTS = 6
 """Whose shares are told."""
 
 
-def announced(measured: Strategy) -> str:
-    """The line of progress while a strategy gets noise; with seconds, if it takes some."""
+def announced(measured: Strategy, errors: float = 0.0) -> str:
+    """The line of progress while a strategy gets noise; with seconds, if it takes some.
+
+    Args:
+        measured: the strategy.
+        errors: about how many seconds its errors take.
+    """
     rows, cells = map(count_text, measured.shape)
     unknown = [part.shape for part in measured.factors if not part.inverse_known]
-    seconds = sum(svd_seconds(*shape) for shape in unknown)
+    seconds = max(errors, sum(svd_seconds(*shape) for shape in unknown))
     about = f", up to about {math.ceil(seconds)} s" if seconds > SOON else ""
     return f"{measured.name}: noise and errors of {rows} measurements of {cells} cells{about}"
 
