@@ -105,8 +105,8 @@ def _seconds_of_errors(
     if seconds > MOST_SECONDS and (noise == "laplace" or not guarantee.admits(Noise.GAUSSIAN)):
         raise InvalidInputError(
             f"errors of Laplace noise at p = {shortest(p)} on {count_text(queries.shape[0])}"
-            f" queries take up to about {math.ceil(seconds / 60)} minutes; take p = 2 or inf, or Gaussian"
-            " noise (a guarantee with a delta)"
+            f" queries take up to about {math.ceil(seconds / 60)} minutes; take p = 2 or inf, or"
+            " Gaussian noise (a guarantee with a delta)"
         )
     return seconds
 
