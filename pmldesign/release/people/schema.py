@@ -232,9 +232,7 @@ def as_schema(content: Any, folder: Path = Path()) -> Schema:
     names = [name for attribute in attributes for name in attribute.names]
     repeated = [name for name in names if names.count(name) > 1]
     if not attributes or repeated:
-        problem = (
-            f"{repeated[0]!r} occurs twice, or is a level too" if repeated else "no attributes"
-        )
+        problem = f"{repeated[0]!r} occurs twice or is a level" if repeated else "no attributes"
         raise InvalidInputError(problem)
     nested = [attribute.name for attribute in attributes if attribute.places]
     if len(nested) > 1:
