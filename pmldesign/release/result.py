@@ -67,7 +67,8 @@ class Release(Drawn):
     def write(self, path: PathName) -> None:
         """Write the manifest beside the table, and the table last: its name appears at the end.
 
-        The manifest has the hash of its table, so that an older table is told from its own.
+        The manifest has the hash of its table, so that an older table is told from its own. Smaller
+        tables beside an older one are not left beside a new one that has none.
 
         Args:
             path: .csv or .parquet.
@@ -87,6 +88,9 @@ class Release(Drawn):
                 handle.write(text)
         with atomic_write(path, "wb") as handle:
             handle.write(content)
+        for name, rows in self._beside():
+            if not rows:
+                remove_beside(path, name)
         sync_folder(Path(os.path.realpath(path)).parent)
 
     def _beside(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], ...]]]:
@@ -116,6 +120,12 @@ def manifest_path(path: PathName) -> Path:
 def beside_path(path: PathName, name: str) -> Path:
     """Where a smaller table beside a table is: "quantiles", or "known"."""
     return Path(path).with_suffix(f".{name}.csv")
+
+
+def remove_beside(path: PathName, name: str) -> None:
+    """Take away a smaller table that is of an older table."""
+    if beside_path(path, name).is_file():
+        beside_path(path, name).unlink()
 
 
 def check_paths(

@@ -77,7 +77,7 @@ class Answers:
         Raises:
             FileError: another extension, or it cannot be written.
         """
-        from pmldesign.release.result import beside_path, csv_text
+        from pmldesign.release.result import beside_path, csv_text, remove_beside
 
         if self.quantiles:
             with atomic_write(beside_path(path, "quantiles"), "w") as handle:
@@ -87,6 +87,8 @@ class Answers:
             labels["afterwards"] = [" ".join(self.post_processing)] * len(self.table.estimate)
         with atomic_write(path, "wb") as handle:
             handle.write(table_bytes(path, replace(self.table, labels=labels)))
+        if not self.quantiles:
+            remove_beside(path, "quantiles")
 
 
 @dataclass(frozen=True, eq=False)
