@@ -170,6 +170,16 @@ def test_damaged_files_are_refused_in_one_line(tmp_path, text, message):
     assert "\n" not in str(error.value)
 
 
+def test_a_reader_that_refuses_rows_which_are_some_is_explained(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise pl.exceptions.ComputeError("expected 1 rows, actual 2 rows, in chunk 14")
+
+    (tmp_path / "people.csv").write_text('sex,age,pipe\nF,1,5"\nM,2,6"\n')
+    monkeypatch.setattr(pl, "read_csv", refuse)
+    with pytest.raises(FileError, match="perhaps a value has quotation marks in it, and none arou"):
+        count_people(tmp_path / "people.csv", as_schema(SCHEMA))
+
+
 @pytest.mark.parametrize("text", [b"\xef\xbb\xbfsex,age\r\nF,3\r\n", b'"sex","age"\n"F"," 3"'])
 def test_marks_ends_of_lines_and_quotes_do_not_matter(tmp_path, text):
     (tmp_path / "people.csv").write_bytes(text)

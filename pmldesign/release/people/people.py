@@ -40,6 +40,9 @@ SCANNERS = {
     ".feather": "scan_ipc",
 }
 
+MARKS = "perhaps a value has quotation marks in it, and none around it"
+"""Why polars refuses a .csv of which every row is one."""
+
 
 class Column(NamedTuple):
     """Values, and the place of that of each row among them."""
@@ -324,10 +327,11 @@ def _reading(data: Path | str) -> Iterator[None]:
     except PmldesignError:
         raise
     except Exception as error:  # on damaged files the parsers raise whatever they stumble upon
-        name, row = str(data), None
+        name, why = str(data), None
         if isinstance(data, Path):
             name = file_name(data)
-            row = first_damage(data) if data.suffix.lower() == ".csv" else None
+            if data.suffix.lower() == ".csv":
+                why = first_damage(data) or (MARKS if header_names(data) else None)
         raise FileError(
-            f"{name} is damaged or no table of people: {row or reason(error)}"
+            f"{name} is damaged or no table of people: {why or reason(error)}"
         ) from None
