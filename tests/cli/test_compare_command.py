@@ -195,10 +195,13 @@ def test_the_design_is_the_best_mechanism_under_every_guarantee(run):
     shown = run.json("compare", "prefix:2", *options, "--strategies", "least-norm,design,identity")
     for epsilon, one in zip((0.5, 2), shown, strict=True):
         least, best, identity = one["strategies"]
-        noise, variance = "laplace", 2 / epsilon**2
-        if epsilon == 2:  # whole numbers, of the geometric law
-            noise, variance = "laplace own-grid", 1 / (2 * math.sinh(epsilon / 2) ** 2)
-        assert (best["name"], best["noise"]) == ("design", noise)
+        variance = 2 / epsilon**2
+        if epsilon == 0.5:  # the total twice and the difference, each in [-1, 1], in a cube
+            assert (best["name"], best["noise"]) == ("design", "cube")
+            assert best["error"] == pytest.approx(math.sqrt(35 / 6) / epsilon, rel=1e-9)
+        else:  # whole numbers, of the geometric law
+            assert (best["name"], best["noise"]) == ("design", "laplace own-grid")
+            variance = 1 / (2 * math.sinh(epsilon / 2) ** 2)
         # noise of scale 1/epsilon on each cell, one and two of which are in an answer
         assert identity["error"] == pytest.approx(math.sqrt(3 * variance), rel=1e-12)
         assert best["error"] <= identity["error"] * (1 + 1e-12)

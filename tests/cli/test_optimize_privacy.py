@@ -123,7 +123,10 @@ def few_starts(monkeypatch):
 def test_auto_takes_the_noise_of_smaller_error(run, few_starts):
     options = ["optimize", "prefix:2", "--epsilon", 1, "--delta", 1e-6, "--search-time", 600]
     best = run.json(*options)["strategies"]
-    each = [run.json(*options, "--noise", kind)["strategies"] for kind in ("gaussian", "laplace")]
+    each = [
+        run.json(*options, "--noise", kind)["strategies"]
+        for kind in ("gaussian", "laplace", "cube")  # the last for designs alone
+    ]
     assert best[0]["error"] == pytest.approx(min(rows[0]["error"] for rows in each), rel=1e-9)
     found = {(row["name"], row["noise"]): row["error"] for rows in each for row in rows}
     for row in (row for row in best if row["name"] != "design"):
