@@ -304,10 +304,24 @@ def _unfinished(written: Iterable[object]) -> str:
 
 
 def _in_one_line(error: click.UsageError, ctx: click.Context) -> NoReturn:
-    path = (error.ctx or ctx).command_path
+    path = " ".join(filter(None, [(error.ctx or ctx).command_path, _begun(error, ctx)]))
+    if isinstance(error, click.NoSuchOption):
+        alike = _alike(error.option_name, error.possibilities or ())
+        error = click.NoSuchOption(error.option_name, possibilities=alike, ctx=error.ctx)
     message = " ".join(error.format_message().rstrip(".").split()) + _hint(error)
     complain(f"error: {printable(message)}; see {path} --help")
     ctx.exit(error.exit_code)
+
+
+def _begun(error: click.UsageError, ctx: click.Context) -> str | None:
+    """The command whose options were read, where the error does not know of it."""
+    return None if error.ctx else ctx.invoked_subcommand
+
+
+def _alike(option: str, others: Iterable[str]) -> list[str]:
+    """The options that are like a mistyped one beyond their dashes."""
+    plain = {other.lstrip("-"): other for other in others}
+    return [plain[name] for name in get_close_matches(option.lstrip("-"), plain)]
 
 
 def _hint(error: click.UsageError) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.cli.options.questions import QuestionOptions
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import load_workload
 from pmldesign.files.atomic import check_writable, undisturbed
 from pmldesign.files.strategies import read_guarantee, read_question, read_strategy
@@ -37,6 +37,7 @@ CHUNK = 2**16
 HALF_DIGIT = 5e-5
 """Ratios are rounded up."""
 ENDLESS = Endless.name
+OTHER_PROMISE = "leave the guarantee out, or design a file for this one"
 
 
 def answer_lines(identity: list[float], first: int, found: Sequence[Answer]) -> str:
@@ -89,7 +90,7 @@ class Answers:
             self._answer()
         if self.lines.open:
             click.echo(
-                f"note: {self.lines.open} lines behind the last step are not counted", err=True
+                f"note: lines behind the last step are not counted: {self.lines.open}", err=True
             )
 
     def _take(self, line: str) -> None:
@@ -265,6 +266,11 @@ def _endless(asked: Asked, names: int) -> Stream:
 
 def _designed(asked: Asked, names: int) -> Stream:
     """The stream of a strategy file."""
+    if not asked.file.suffix and not asked.file.exists():
+        raise FileError(
+            f"cannot read '{asked.file}': there is no such file; FILE is what `pmldesign optimize"
+            f" WORKLOAD --epsilon 1 --delta 1e-6 --noise gaussian -o FILE.npz` writes, or {ENDLESS}"
+        )
     measured = read_strategy(asked.file)
     schema = asked.question.takes_part or measured.participation
     if isinstance(schema, PersonRows):
@@ -296,7 +302,7 @@ def _guarantee(file: Path, promise: PromiseOptions) -> Guarantee:
     guarantee = held or given
     if guarantee is None or (given is not None and given != held is not None):
         said = "has no guarantee" if held is None else f"was made for {held!r}, not for {given!r}"
-        remedy = "add for example --epsilon 1 --delta 1e-6" if held is None else "leave these out"
+        remedy = "add for example --epsilon 1 --delta 1e-6" if held is None else OTHER_PROMISE
         raise InvalidInputError(f"{file.name} {said}; {remedy}")
     return guarantee
 

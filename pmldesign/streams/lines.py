@@ -142,7 +142,9 @@ class Lines:
         if self._series > 1:
             form = f"{self._series} numbers, or their step and the numbers"
         if self._names:
-            form = f"an event ({self._names[0]},2), the end of a step ({STEP}), or {form}"
+            events = " or ".join(f"{name},2" for name in self._names[:4])
+            more = " ..." if len(self._names) > 4 else ""
+            form = f"an event ({events}{more}), the end of a step ({STEP}), or {form}"
         return InvalidInputError(f"it must be {form}, got {line[:40]!r}")
 
 

@@ -167,8 +167,7 @@ def unit_scale(guarantee: Guarantee) -> float:
     if others or not guarantee.admits(Noise.GAUSSIAN):
         raise InvalidInputError(
             f"a stream has Gaussian noise and add-remove or replace neighbours, not {guarantee!r};"
-            " take for example --epsilon 1 --delta 1e-6, of `pmldesign optimize` where FILE says"
-            " otherwise"
+            " take for example --epsilon 1 --delta 1e-6, and a FILE that was designed for it"
         )
     return calibrate([[1.0, 0.0]], guarantee, noise="gaussian").scale
 
@@ -290,8 +289,8 @@ def one_series(strategy: Strategy, cells: int) -> Strategy:
     first = None if rest else _first_factor(strategy, count)
     if first is None:
         raise InvalidInputError(
-            f"strategy {strategy.name!r} on {strategy.cells} cells is not one for series of"
-            f" {cells} steps that are measured alike; design that of one series"
+            f"strategy {strategy.name!r} is for {strategy.cells} cells, which are not series of"
+            f" {cells} steps that are measured alike; design a strategy for {cells} steps"
         )
     return first
 

@@ -392,3 +392,18 @@ def test_a_missing_extra_is_refused_alike_everywhere(
 )
 def test_a_wrong_number_is_named_before_what_is_missing(refused, options, says):
     refused(*options, code=INPUT, says=says)
+
+
+def test_options_that_do_not_exist_are_compared_without_their_dashes(run):
+    assert "'--epsilon'" in run("optimize", "prefix:4", "--epsilom", "1").stderr
+    for command, option in (("target", "--epsilon"), ("envelope", "--alpha"), ("stream", "--tree")):
+        refused = run(command, "prefix:4", option, "1").stderr
+        assert "mean" not in refused
+        assert refused.endswith(f"; see pmldesign {command} --help\n")
+
+
+def test_an_option_without_a_value_points_to_the_help_of_its_command(refused):
+    says = "requires an argument; see pmldesign optimize --help"
+    refused("optimize", "prefix:4", "-o", code=INPUT, says=says)
+    refused("verify", "--schema", code=INPUT, says="see pmldesign verify --help")
+    refused("--nonsense", code=INPUT, says="see pmldesign --help")

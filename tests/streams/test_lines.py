@@ -74,12 +74,15 @@ def test_several_series_in_lines_and_events(stream, tmp_path):
     found = CliRunner().invoke(
         main, ["stream", str(tmp_path / "s.npz"), *LOUD, *names], input="north,1\nstep\nnorth,1\n"
     )
-    assert found.stderr.endswith("note: 1 lines behind the last step are not counted\n")
+    assert found.stderr.endswith("note: lines behind the last step are not counted: 1\n")
     assert len(found.stdout.splitlines()) == 1
     wrong = stream(product, "1,2\n", code=2)
     assert "it must be 3 numbers, or their step and the numbers, got '1,2'" in wrong.stderr
     wrong = stream(product, "west,2\n", *names, code=2)
-    assert "it must be an event (north,2), the end of a step (step), or 3" in wrong.stderr
+    assert (
+        "it must be an event (north,2 or south,2 or east,2), the end of a step (step), or 3"
+        in wrong.stderr
+    )
     for given_names in ("a,b", "a,b,a", "a,b,1", "a,b,step", "a,,b"):
         assert stream(product, "", "--series", given_names, code=2)
 
@@ -207,3 +210,11 @@ def test_sums_of_events_are_exact():
     assert found == Given(4, Fraction(expected, 2**40))
     assert dyadic(found.value) == expected
     assert lines.read("step") == Given(None, 0.0)
+
+
+def test_what_is_no_file_of_a_stream_says_how_one_is_made(stream, tmp_path):
+    found = CliRunner().invoke(main, ["stream", "prefix:365", *LOUD], input="1\n")
+    assert (found.exit_code, found.stdout) == (6, "")
+    assert "there is no such file; FILE is what `pmldesign optimize WORKLOAD" in found.stderr
+    longer = stream("prefix:6", "1\n", "--workload", "prefix:8", code=2)
+    assert "is for 6 cells, which are not series of 8 steps" in longer.stderr

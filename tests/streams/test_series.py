@@ -155,7 +155,9 @@ def test_files_of_products_are_those_of_one_series(tmp_path):
         other.stream()
     tilted = np.kron(np.eye(N), np.diag([1.0, 2.0, 3.0]))
     other = mechanism(tilted, f"prefix:{N}*histogram:{D}", guarantee=GUARANTEE, noise="gaussian")
-    with pytest.raises(InvalidInputError, match="not one for series of 20 steps"):
+    with pytest.raises(
+        InvalidInputError, match="not series of 20 steps that are measured alike; design"
+    ):
         other.stream()
 
 
