@@ -86,6 +86,8 @@ def command(asked: Asked) -> None:
         names = [name for text in names for name in expand_family(text)]
     question.require_cells(promises)
     queries = [question.queries(name, note) for name in names]
+    for asked_for in queries:
+        question.note_units(asked_for, note)
     with progress() as callback:
         shown = compare_all(
             queries,

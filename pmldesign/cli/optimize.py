@@ -96,6 +96,7 @@ def command(asked: Asked) -> None:
     options = asked.question.design_options(asked.limits, asked.promise)
     _require_method(asked.limits.method)
     queries, guarantee = asked.question.with_guarantee(asked.workload, asked.promise, note)
+    asked.question.note_units(queries, note)
     participation = options["participation"]
     require_alpha_fits(asked.at_alpha, queries.shape[1], participation=participation)
     if asked.question.known is not None:

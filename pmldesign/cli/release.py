@@ -117,6 +117,7 @@ def command(asked: Asked) -> None:
     told = {"guarantee": beside, "noise": noise, "participation": asked.question.takes_part}
     require_feasible(beside, queries.shape[1], noise=noise, p=2.0)
     if measured is None:
+        asked.question.note_units(queries, note)
         chosen = _designed(queries, asked.search_time, own_grid=grid, **told)
     else:
         with progress() as announce:

@@ -286,3 +286,17 @@ def test_an_answer_of_a_stream_that_was_drawn_is_shown(run, tmp_path, monkeypatc
     assert len(result.stdout.splitlines()) == 1
     assert run("stream", "--replay", "state").stdout == result.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"s.npz", "state", "state.log"}
+
+
+def test_sums_beside_counts_get_a_note_where_they_are_designed(run, people):
+    age = {"name": "age", "low": 0, "high": 120, "unit": 1}
+    keys = {"name": "sex", "keys": ["F", "M"]}
+    (people / "numbers.json").write_text(json.dumps({"attributes": [keys, age], "outside": "drop"}))
+    words = ["--schema", "numbers.json", "--epsilon", "1"]
+    quick = ["--search-time", "0.1"]
+    for command in (["optimize"], ["compare"]):
+        noted = run(*command, "age:sum + sex", *words, *quick)
+        assert "write 0.008*age:sum, or for means" in noted.stderr
+    release = ["people.csv", *words, "-o", "t.csv", *quick]
+    assert "note: an error of 1 counts alike" in run("release", "age:sum + sex", *release).stderr
+    assert run("release", "0.01*age:sum + sex", *release).stderr == ""

@@ -11,7 +11,7 @@ from number_schemas import KEYS, PLAIN, schema_of
 
 import pmldesign as pml
 from pmldesign.privacy import Neighbours
-from pmldesign.release import as_schema, count_people, exact_noise
+from pmldesign.release import as_schema, count_people, exact_noise, parse_queries
 
 KNOTS = {"name": "income", "low": -1, "high": 2, "unit": 0.5, "knots": [0]}
 BINS = {"name": "income", "low": 0, "high": 3, "unit": 1, "cuts": [1]}
@@ -197,3 +197,23 @@ def test_by_state_and_sex_the_norm_is_a_product():
     certificate = pml.factorize(asked).certificate
     norm = math.sqrt(100) * (1 + math.sqrt(5)) / 2
     assert norm * (1 - 1e-6) <= certificate.lower <= certificate.upper <= norm * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("queries", "told"),
+    [
+        ("income:sum + sex", ("income:sum", "sex", 1e5, 1e-5)),
+        ("sex + sex*income:mean", ("sex*income:mean", "sex", 1e5, 1e-5)),
+        ("income:mean,100 + sex", ("income:mean,100", "sex", 1e3, 1e-3)),
+        ("0.01*income:sum + sex", ("income:sum", "sex", 1e3, 1e-5)),
+        ("income:sum + 500*sex", ("income:sum", "sex", 200, 0.005)),
+        ("income:mean,1000 + sex", None),
+        ("0.00001*income:sum + sex", None),
+        ("income:sum + sex*income:sum", None),
+        ("sex + total", None),
+    ],
+)
+def test_sums_in_units_far_from_those_of_counts_are_told(queries, told):
+    income = {"name": "income", "low": 0, "high": 100000, "unit": 1}
+    schema = as_schema({"attributes": [KEYS, income]})
+    assert parse_queries(queries, schema).unlike() == (told and pytest.approx(told))

@@ -169,6 +169,23 @@ class QuestionOptions:
             )
         return asked or told
 
+    def note_units(self, queries: Workload, note: Callable[[str], None]) -> None:
+        """Say so where a design for sums or means in large units leaves counts little budget."""
+        if self.schema is None or self.weights is not None:
+            return
+        from pmldesign.release.people.queries import NamedQueries, named_queries
+        from pmldesign.release.people.schema import read_schema
+
+        named = named_queries(queries, read_schema(self.schema))
+        unlike = named.unlike() if isinstance(named, NamedQueries) else None
+        if unlike is not None:
+            large, small, ratio, weight = unlike
+            note(
+                f"an error of 1 counts alike everywhere, but {large!r} has numbers up to"
+                f" {ratio:.3g} times as large as {small!r}, which gets little of the budget; write"
+                f" {weight:.1g}*{large}, or for means the number of people (income:mean,1000)"
+            )
+
     def design_options(self, limits: LimitOptions, promise: PromiseOptions) -> dict[str, Any]:
         """What `DesignOptions` is made of; a guarantee says its neighbours itself."""
         relation = promise.neighbours or "add-remove"

@@ -33,6 +33,7 @@ from pmldesign.release.people.factors import (
     total_factor,
     weight_of,
 )
+from pmldesign.release.people.numbers import Number
 from pmldesign.release.people.regions import RegionQueries, parse_regions
 from pmldesign.release.people.schema import Schema
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, Workload, parse_workload
@@ -44,6 +45,9 @@ from pmldesign.workloads.tables.same import as_tables
 from pmldesign.workloads.union import as_marginals, stacked
 from pmldesign.workloads.weighting import weighted_parts
 from pmldesign_solvers.operators.operator import Indices
+
+UNLIKE = 100
+"""Queries with entries so many times as large as others leave these hardly any budget."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,23 @@ class NamedQueries:
                 part.name = text.strip()
         return parsed
 
+    def unlike(self) -> tuple[str, str, float, float] | None:
+        """The products with the largest and the least entries if these are far apart.
+
+        Returns:
+            Both texts, the ratio of the entries, and the weight of the first that makes it 1.
+        """
+        texts = [weight_of(text, self.schema.names)[1].strip() for text in self.text.split("+")]
+        weights = self.weights or [1.0] * len(self.parts)
+        sizes = [
+            weight * math.prod(map(_largest, part, self.schema.attributes))
+            for part, weight in zip(self.parts, weights, strict=True)
+        ]
+        large, small = int(np.argmax(sizes)), int(np.argmin(sizes))
+        ratio = sizes[large] / sizes[small]
+        far = len(texts) == len(sizes) and ratio > UNLIKE
+        return (texts[large], texts[small], ratio, weights[large] / ratio) if far else None
+
     def between(self, number: int, t: float) -> Workload:
         """A product with (1 - t) u - t l in place of the ends of its ratio."""
         part = self.parts[number]
@@ -124,6 +145,12 @@ class NamedQueries:
                 once = np.repeat(np.array(labels_of_factors[i], dtype=object), inner)
                 columns[name] += np.tile(once, math.prod(rows[:i])).tolist()
         return columns
+
+
+def _largest(factor: Factor, attribute: Attribute) -> float:
+    """The largest entry of queries on numbers; others count."""
+    numbers = isinstance(attribute, Number) and not factor.is_total
+    return float(np.abs(factor.build().to_dense()).max()) or 1.0 if numbers else 1.0
 
 
 def product_of(factors: Sequence[Factor], schema: Schema) -> Workload:
