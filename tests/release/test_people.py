@@ -384,11 +384,33 @@ def test_a_draft_notices_columns_that_tell_others(tmp_path):
         department=pl.when(pl.int_range(2000) == 1999).then(0).otherwise(pl.col("department"))
     )
     for data in (frame, tmp_path / "people.csv", tmp_path / "people.parquet"):
-        unordered, told = draft_schema(data)["notes"]
+        unordered, different, told = draft_schema(data)["notes"]
         assert '"ordered": true' in unordered
+        assert different.startswith("'id' has another value in each row")
         assert told.startswith("'lecturer' tells 'department'")
-    assert len(draft_schema(changed)["notes"]) == 1
-    assert draft_schema(frame.select("id"))["notes"] == []
+        assert '"levels"' in told
+    assert len(draft_schema(changed)["notes"]) == 2
+    assert draft_schema(frame.select("id"))["notes"] == [different]
+
+
+def test_a_draft_notices_rows_without_a_value_and_numbers_of_people(tmp_path):
+    frame = pl.DataFrame(
+        {
+            "id": [*range(1, 101)],
+            "age": [None if i == 7 else i / 2 for i in range(100)],
+            "sex": ["" if i == 9 else "FM"[i % 2] for i in range(100)],
+            "visits": [i // 2 for i in range(100)],
+        }
+    )
+    frame.write_csv(tmp_path / "people.csv")
+    for data in (frame, tmp_path / "people.csv"):
+        _, empty, different = draft_schema(data)["notes"]
+        assert empty.startswith("rows without a value, in age, sex, end a release")
+        assert different.startswith("'id' has another value")
+    draft = {**draft_schema(frame), "reviewed": True}
+    with pytest.raises(InvalidInputError, match=r"there is no value; \"outside\": \"drop\""):
+        count_people(frame, as_schema(draft))
+    assert count_people(frame, as_schema({**draft, "outside": "drop"})).sum() == 98
 
 
 def test_of_a_large_domain_only_tables_are_asked():

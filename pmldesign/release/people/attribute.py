@@ -112,7 +112,7 @@ class Attribute:
         if number is not None:
             return number
         if self.outside == "refuse":
-            raise InvalidInputError(problem)
+            raise InvalidInputError(f'{problem}; "outside": "drop" in the schema leaves it out')
         return -1 if self.outside == "drop" else self._numbers[key_of(self.outside)]
 
     def _inside(self, value: Any) -> tuple[int | None, str]:

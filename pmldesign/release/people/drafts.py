@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain, permutations
 from typing import Any
@@ -30,8 +31,16 @@ UNORDERED = (
     'order, and "ordered": true beside them'
 )
 TOLD = (
-    "noise on combinations that do not occur makes parts differ from their whole; leave one of "
-    "them out, or ask for the finer one alone and add up its answers"
+    "noise on combinations that do not occur makes parts differ from their whole; make them one "
+    'attribute with "levels" (docs/regions.md), or leave one of them out'
+)
+DIFFERENT = (
+    "has another value in each row; if these are numbers of people or of rows, leave it out: a "
+    'column that tells people apart is named by "person" (docs/people.md)'
+)
+EMPTY = (
+    'rows without a value, in {}, end a release; "outside": "drop" leaves them out, in an attribute'
+    " or for all"
 )
 
 
@@ -47,15 +56,19 @@ def draft_schema(data: Any) -> dict[str, Any]:
         FileError: the file cannot be read.
         InvalidInputError: no column can be an attribute.
     """
-    attributes, sizes, left_out = [], {}, []
+    attributes, sizes, left_out, empty, different = [], {}, [], [], []
     for name in column_names(data):
-        values = _values(data, name) if is_name(name) else set()
+        values, filled, rows = _values(data, name) if is_name(name) else (set[str](), 0, 0)
         entry = _attribute(values)
         if entry is None:
             left_out.append(name)
         else:
             attributes.append({"name": name, **entry})
             sizes[name] = len(values)
+            empty += [name] * (filled < rows)
+            whole = all(number.is_integer() for number in map(as_number, values) if number)
+            if "cuts" in entry and whole and len(values) == rows:
+                different.append(name)
     if not attributes:
         raise InvalidInputError("no column of the data can be an attribute: write the schema")
     unordered = any("keys" in entry for entry in attributes)
@@ -63,6 +76,8 @@ def draft_schema(data: Any) -> dict[str, Any]:
         "reviewed": False,
         "notes": [UNORDERED] * unordered
         + [f"left out: {printable(', '.join(left_out))}"] * bool(left_out)
+        + [EMPTY.format(printable(", ".join(empty)))] * bool(empty)
+        + [f"{name!r} {DIFFERENT}" for name in different]
         + [f"{finer!r} tells {coarser!r}: {TOLD}" for finer, coarser in _told(data, sizes)],
         "attributes": attributes,
         "outside": "refuse",
@@ -105,16 +120,17 @@ def _tells(rows: Iterable[CountedRows], least: int) -> bool:
     return number >= least
 
 
-def _values(data: Any, name: str) -> set[str]:
-    """The values of a column as keys; nothing for one of lists, which has none."""
-    texts: set[str] = set()
+def _values(data: Any, name: str) -> tuple[set[str], int, int]:
+    """The values of a column as keys, none for one of lists; rows with a value, and all rows."""
+    counts: Counter[str] = Counter()
     for batch in batches(data, [name]):
-        values = [value for value, *_ in batch]
-        if not all(isinstance(value, Hashable) for value in values):
-            return set()
-        texts |= {text_of(value) for value in values}
-    keys = sorted(filter(is_key, texts), reverse=True)
-    return {*{key_of(text): text for text in keys}.values()}
+        for value, count, _ in batch:
+            if not isinstance(value, Hashable):
+                return set(), 0, 0
+            counts[text_of(value)] += count
+    keys = sorted(filter(is_key, counts), reverse=True)
+    rows = counts.total()
+    return {*{key_of(text): text for text in keys}.values()}, rows - counts[""], rows
 
 
 def _attribute(texts: set[str]) -> dict[str, Any] | None:
