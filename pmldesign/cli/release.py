@@ -27,7 +27,7 @@ from pmldesign.cli.options.questions import (
     warn_of_known,
 )
 from pmldesign.cli.process import complain, interrupted
-from pmldesign.errors import InvalidInputError, require_extra
+from pmldesign.errors import FileError, InvalidInputError, require_extra
 from pmldesign.factorization import with_known
 from pmldesign.mechanisms import Mechanism, mechanism, on_own_grid, require_feasible
 from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
@@ -184,11 +184,17 @@ def _data(asked: Asked) -> Path | str:
         )
     if asked.sql is None:
         assert asked.data is not None
+        if Path(asked.workload).is_file() and not Path(asked.data).exists():
+            raise FileError(
+                f"cannot read '{asked.data}': there is no such file; WORKLOAD comes first, DATA"
+                " after it"
+            )
         return asked.data
     if not asked.sql.startswith(DUCKDB) or asked.counted:
         raise InvalidInputError(
-            "--sql is for DuckDB, written as duckdb:///FILE#TABLE; of another database run the"
-            " query of `pmldesign sql` there, and release what it returns with --counted"
+            "--sql is for DuckDB, written as duckdb:///FILE#TABLE; of another database write the"
+            " table as .csv (sqlite3 -header -csv), or run the query of `pmldesign sql` there, and"
+            " release what it returns with --counted"
         )
     return asked.sql
 

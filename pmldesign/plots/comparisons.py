@@ -169,7 +169,8 @@ def _lines(axes: Axes, axis: str, points: Sequence[PlottedRow], noises: Mapping[
     axes.yaxis.set_major_formatter(_decimals())
     axes.yaxis.set_minor_formatter(_decimals(minor_thresholds=(2, 0.4)))
     axes.set_xlabel(LABELS[axis])
-    axes.set_ylabel("$\\ell_p$ error per query")
+    powers = {text_of(point.where["p"]) for point in points}
+    axes.set_ylabel(f"$\\ell_{{{powers.pop() if len(powers) == 1 else 'p'}}}$ error per query")
 
 
 def _shade(axes: Axes) -> None:
@@ -291,10 +292,14 @@ def _family_name(names: Sequence[str]) -> str:
 
 
 def noises_of(points: Sequence[PlottedRow]) -> dict[str, str]:
-    """The kinds of noise of every strategy, over all points."""
+    """The kinds of noise of every strategy, over all points; of several without their grids."""
     kinds: dict[str, dict[str, None]] = {}
     for point in points:
         kinds.setdefault(point.strategy, {})[point.noise] = None
+    kinds = {
+        name: dict.fromkeys(kind.split()[0] for kind in of) if len(of) > 1 else of
+        for name, of in kinds.items()
+    }
     return {name: " or ".join(of) for name, of in kinds.items()}
 
 

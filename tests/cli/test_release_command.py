@@ -300,3 +300,12 @@ def test_sums_beside_counts_get_a_note_where_they_are_designed(run, people):
     release = ["people.csv", *words, "-o", "t.csv", *quick]
     assert "note: an error of 1 counts alike" in run("release", "age:sum + sex", *release).stderr
     assert run("release", "0.01*age:sum + sex", *release).stderr == ""
+
+
+def test_data_before_the_workload_get_a_hint(run, people):
+    words = ["people.csv", "sex*age", "--schema", "schema.json", "--epsilon", "1", "-o", "t.csv"]
+    refused = run("release", *words)
+    assert refused.exit_code == 6
+    assert "WORKLOAD comes first, DATA after it" in refused.stderr
+    other = run("release", "sex", "none.csv", *words[2:])
+    assert other.stderr == "error: cannot read 'none.csv': there is no such file\n"

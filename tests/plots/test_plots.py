@@ -121,6 +121,17 @@ def test_panels_have_one_scale(names):
         assert first.get_ylim() == second.get_ylim()
 
 
+def test_lines_say_their_p_and_several_noises_without_their_grids():
+    guarantees = [ApproxDP(0.5, 1e-6), ApproxDP(8.0, 1e-6)]
+    many = compare_all(["histogram:8"], ["identity"], guarantees=guarantees)
+    assert {row.noise for one in many for row in one.rows} == {"laplace", "laplace own-grid"}
+    (axes,) = comparisons_figure(many).axes
+    assert axes.get_ylabel() == r"$\ell_{2}$ error per query"
+    assert axes.get_legend_handles_labels()[1][0] == "identity (laplace)"
+    (axes,) = comparisons_figure(compare_all(["histogram:8"], ["tree"], p=[2, 4])).axes
+    assert axes.get_ylabel() == r"$\ell_{p}$ error per query"
+
+
 def test_too_many_panels_are_refused():
     many = compare_all([f"histogram:{n}" for n in range(1, 14)] + ["haar:2"], ["identity"])
     with pytest.raises(InvalidInputError, match="14 panels, at most 12"):

@@ -80,7 +80,9 @@ def read_measurements(*paths: PathName, schema: Any = None) -> Measurements:
 def _read(path: Path, schema: Schema | None) -> Measurements:
     name = file_name(path)
     if path.suffix.lower() != ".npz":
-        raise FileError(f"{name}: measurements are in a file that ends in .npz")
+        raise FileError(
+            f"{name}: `pmldesign release --measurements FILE.npz` writes what can be asked further"
+        )
     strategy, header = read_held(path)
     if "manifest" not in header:
         raise FileError(
