@@ -21,7 +21,7 @@ from pathlib import Path
 import click
 
 from pmldesign.cli.options.fields import argument, as_command
-from pmldesign.errors import InvalidInputError, PmldesignError, require_extra
+from pmldesign.errors import FileError, InvalidInputError, PmldesignError, require_extra
 
 SCHEMA = {
     "attributes": [
@@ -164,7 +164,12 @@ def _write(shown: Demonstration, folder: Path) -> None:
     """Fill a folder that is new or empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInputError(f"{folder} is not an empty folder; give another as FOLDER")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            f"cannot make the folder {str(folder)!r}: {error.strerror}; give another as FOLDER"
+        ) from None
     script = "\n".join(["#!/bin/sh", f"# {shown.about}", "set -e", *shown.commands, ""])
     for name, text in {**shown.files(random.Random(1)), "run.sh": script}.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -167,6 +167,8 @@ def compare_all(
     lists = {"workloads": workloads, "strategies": strategies, "guarantees": guarantees}
     for name, values in lists.items():
         instance(name, values, Iterable, "a list")
+        if isinstance(values, str):
+            raise InvalidInputError(f"{name} must be a list, got {values!r}; write [{values!r}]")
     if search_time is not None:
         search_time = non_negative("search_time", search_time)
     if announce is not None:

@@ -44,7 +44,8 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         if not isinstance(header, dict):
             raise ValueError("its header is no JSON object")
     except (OSError, MemoryError) as error:
-        raise FileError(f"cannot read {str(path)!r}: {error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise FileError(f"cannot read {str(path)!r}: {why}") from None
     except Exception as error:  # on damaged files the parsers raise whatever they stumble upon
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise FileError(f"{str(path)!r} is damaged or no strategy file: {reason}") from None

@@ -205,6 +205,8 @@ def _parse_factor(text: str) -> Workload:
     if name not in entries:
         nearest = get_close_matches(name.lower(), entries, n=1)
         hint = f"did you mean {nearest[0]}? " if nearest else ""
+        if name.lower().endswith((".npy", ".npz", ".csv", ".mtx")):
+            hint = f"pmldesign.workload({name!r}) reads a file; "
         raise InvalidInputError(
             f"unknown workload {_shown(name)}; {hint}known are "
             + ", ".join(entry.sizes for entry in entries.values())

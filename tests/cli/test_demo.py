@@ -113,3 +113,11 @@ def test_a_missing_extra_is_told_before_anything_is_written(run, monkeypatch, tm
     assert result.exit_code == 2
     assert "pip install 'pmldesign[release,plot,verify]'" in result.stderr
     assert not (tmp_path / "shown").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named(run, tmp_path):
+    (tmp_path / "file").touch()
+    result = run("demo", "norm", "file/inner")
+    assert (result.exit_code, result.stdout) == (6, "")
+    assert "cannot make the folder" in result.stderr
+    assert "give another as FOLDER" in result.stderr
