@@ -25,6 +25,9 @@ SVD_WORK, MOST_SVD_WORK = 2**32, 2**39
 SVD_SPEED, SVD_COPIES = 1.6e9, 6
 """Of these a second, and copies of the matrix that it takes in memory."""
 
+ADD_TABLE = "design one for queries of a table with these attributes, which are numbered from 0"
+"""What to do where a table is asked for that no measured table holds."""
+
 ANSWER_TOLERANCE = 1e-6
 """Row a_i is answered when norm(a_i - a_i R^+ R) is at most this part of norm(a_i).
 

@@ -50,6 +50,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Norm
 from pmldesign.privacy.outward import UNIT, factor_above, raised, size, unscaled
 from pmldesign.strategies.arguments import (
+    ADD_TABLE,
     no_form,
     nothing_but,
     read_only,
@@ -336,7 +337,7 @@ class MarginalsStrategy(CountsStrategy):
         needed = [spaces.residuals[k] for k in kept]
         missing = next((T for T in needed if T not in self._number), None)
         if missing is not None:
-            remedy = "add it"
+            remedy = ADD_TABLE
             if not missing:
                 remedy = (
                     "take neighbours 'replace', for which the total is public, or add a query for "

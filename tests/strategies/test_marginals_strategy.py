@@ -178,7 +178,10 @@ def test_what_it_does_not_measure_is_named():
     strategy.require_answers(MarginalsWorkload([2, 3, 4], [(0, 1), ()]))
     norm = partial(strategy.variance_norm, power=1)
     for ask in (strategy.require_answers, strategy.variances, norm):
-        with pytest.raises(InvalidInputError, match=r"does not measure the residual \(2,\)"):
+        with pytest.raises(
+            InvalidInputError,
+            match=r"the residual \(2,\); design one for queries of a table with these attributes",
+        ):
             ask(MarginalsWorkload([2, 3, 4], [(0, 2)]))
     with pytest.raises(InvalidInputError, match="cannot answer row 0"):  # other attributes
         norm(MarginalsWorkload([2, 2, 6], [(0, 2)]))

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import raised
-from pmldesign.strategies.arguments import nothing_but, read_only, require_measurements
+from pmldesign.strategies.arguments import ADD_TABLE, nothing_but, read_only, require_measurements
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.structured import CountsStrategy
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
@@ -189,7 +189,7 @@ class TableMatricesStrategy(CountsStrategy):
             if not any(wide <= set(S) for S in self.subsets) or (
                 self.public and not workload.public
             ):
-                remedy = "take neighbours 'replace'" if self.public else "add it"
+                remedy = "take neighbours 'replace'" if self.public else ADD_TABLE
                 raise InvalidInputError(
                     f"strategy {self.name!r} cannot answer {workload.name!r}: it does not measure "
                     f"the table over attributes {T}; {remedy}"

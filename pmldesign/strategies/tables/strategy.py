@@ -27,6 +27,7 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.strategies.arguments import (
+    ADD_TABLE,
     nothing_but,
     require_measurements,
 )
@@ -211,7 +212,7 @@ class TablesStrategy(CountsStrategy):
         told = set[tuple[int, ...]]() if public else {*self.measured_sets, *[()] * centred}
         for subset in {tuple(queries) for _, queries in tables}:
             if tuple(i for i in subset if self.sizes[i] > 1) not in told:
-                remedy = "take neighbours 'replace'" if public else "add it"
+                remedy = "take neighbours 'replace'" if public else ADD_TABLE
                 raise InvalidInputError(
                     f"strategy {self.name!r} cannot answer {workload.name!r}: it does not measure "
                     f"the table over attributes {subset}; {remedy}"
