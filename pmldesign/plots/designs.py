@@ -156,8 +156,8 @@ def intervals_figure(table: ReleasedTable) -> Figure:
     places = range(count)
     if count > NAMED:
         figure, axes = one_axes(7.2, 3.4)
-        axes.fill_between(places, table.lower, table.upper, color=COLOURS[0], alpha=0.3)
-        axes.plot(places, table.estimate, color=COLOURS[0])
+        axes.fill_between(places, table.lower, table.upper, step="mid", color=COLOURS[0], alpha=0.3)
+        axes.plot(places, table.estimate, color=COLOURS[0], drawstyle="steps-mid")
         axes.set(xlabel="query", ylabel="estimate and interval")
     else:
         figure, axes = one_axes(7.2, 0.9 + 0.26 * count)
@@ -168,7 +168,7 @@ def intervals_figure(table: ReleasedTable) -> Figure:
             for row in zip(*table.labels.values(), strict=True)
         ]
         axes.set_yticks(places, names)
-        axes.invert_yaxis()
+        axes.set_ylim(count - 0.5, -0.5)
         axes.set_xlabel("estimate and interval")
     axes.grid(alpha=0.3)
     return figure

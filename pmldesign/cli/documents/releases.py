@@ -96,7 +96,10 @@ def _page(published: Release, said: Said, output: Path) -> Iterator[Section]:
     yield said.guarantee_section(promise)
     rows = len(table.estimate)
     cut = f"The first {MOST_ROWS} of {rows} rows; all of them are in {output.name}."
-    picture = Picture(lambda: intervals_figure(table), "Every estimate, and its interval.")
+    picture = Picture(
+        lambda: intervals_figure(table),
+        "Every estimate, and its interval where it is wide enough to be seen.",
+    )
     yield Section(
         "The table",
         tables=[table_of(table)],
