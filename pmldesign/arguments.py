@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Mapping
+from enum import StrEnum
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ SMALLEST_PROBABILITY = 1e-300
 LARGEST_EXPONENT = 1e100
 """Largest finite p: its logarithmic Gamma function and powers stay in the range of float64."""
 
+Member = TypeVar("Member", bound=StrEnum)
 LONGEST_SHOWN = 80
 """Letters of what was got in a message."""
 
@@ -51,12 +54,14 @@ def real_numbers(name: str, value: Any) -> NDArray[Any]:
     """
     if np.ma.is_masked(value):
         raise InvalidInputError(f"{name} must have no masked entries; fill them, or leave them out")
-    if isinstance(value, bool):
+    if isinstance(value, bool | np.bool_):
         raise InvalidInputError(f"{name} must hold real numbers, got {value}")
     try:
         array = np.asarray(value)
     except ValueError:
         raise InvalidInputError(f"{name} must have rows of one length") from None
+    except TypeError as error:  # such as a tensor on another device
+        raise InvalidInputError(f"{name} must hold real numbers: {error}") from None
     if array.dtype.kind not in "biuf":
         raise InvalidInputError(f"{name} must hold real numbers, got dtype {array.dtype}")
     return array
@@ -134,6 +139,41 @@ def instance(name: str, value: Any, kinds: Any, say: str) -> None:
     """
     if not isinstance(value, kinds):
         raise InvalidInputError(f"{name} must be {say}, got {shown(value)}")
+
+
+def flags(**values: Any) -> None:
+    """Refuse flags that are neither True nor False: any text would be true.
+
+    Raises:
+        InvalidInputError: one is of another type.
+    """
+    for name, value in values.items():
+        instance(name, value, bool | np.bool_, "True or False")
+
+
+def member(name: str, value: Any, kind: type[Member]) -> Member:
+    """What a text is the value of, one of several words.
+
+    Raises:
+        InvalidInputError: it is no text, or none of them.
+    """
+    instance(name, value, str, " or ".join(map(repr, map(str, kind))))
+    return kind(value)
+
+
+def listed(name: str, value: Any) -> list[Any]:
+    """The entries of a list, or of whatever else has some.
+
+    Raises:
+        InvalidInputError: it has none; a text, whose letters are meant nowhere, or a mapping.
+    """
+    try:
+        if not isinstance(value, str | bytes | Mapping):
+            return list(value)
+    except TypeError:
+        pass
+    remedy = f"; write [{shown(value)}]" if isinstance(value, str) else ""
+    raise InvalidInputError(f"{name} must be a list, got {shown(value)}{remedy}")
 
 
 def positive(name: str, value: float) -> float:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.arguments import exponent, member
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours
@@ -104,18 +105,20 @@ class Factorization:
 
     def sensitivity(self, noise: Noise) -> float:
         """Largest distance of neighbours' measurements, in the norm of the noise."""
-        return self.strategy.sensitivity_for(self.neighbours, noise)
+        return self.strategy.sensitivity_for(self.neighbours, member("noise", noise, Noise))
 
     def norm(self, p: float) -> float:
         """What the strategy makes of gamma_(p)(A), or of its replace version: at least that norm.
 
         It is tr_{p/2}(L L^T)^(1/2) times the l2 sensitivity.
         """
+        p = exponent(p)
         spread = self.unit_error(Noise.GAUSSIAN, p) / gaussian_moment_root(p)
         return spread * self.sensitivity(Noise.GAUSSIAN)
 
     def unit_error(self, noise: Noise, p: float) -> float:
         """Exact l_p^p error of noise of scale 1; p in [2, inf]."""
+        noise, p = member("noise", noise, Noise), exponent(p)
         if (noise, p) not in self._unit_errors:
             self._unit_errors[noise, p] = self._unit_error(noise, p)
         return self._unit_errors[noise, p]

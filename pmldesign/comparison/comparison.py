@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pmldesign.arguments import exponent, instance, non_negative
+from pmldesign.arguments import exponent, flags, instance, listed, non_negative
 from pmldesign.comparison.parallel import Workers
 from pmldesign.comparison.rows import OwnMechanism, Row, with_bounds, with_ratios
 from pmldesign.comparison.tasks import Entry, Task, Work
@@ -164,11 +164,9 @@ def compare_all(
             row that it cannot answer is named), or an argument out of range.
         InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
     """
-    lists = {"workloads": workloads, "strategies": strategies, "guarantees": guarantees}
-    for name, values in lists.items():
-        instance(name, values, Iterable, "a list")
-        if isinstance(values, str):
-            raise InvalidInputError(f"{name} must be a list, got {values!r}; write [{values!r}]")
+    workloads, strategies = listed("workloads", workloads), listed("strategies", strategies)
+    guarantees = listed("guarantees", guarantees)
+    flags(leave_out=leave_out)
     if search_time is not None:
         search_time = non_negative("search_time", search_time)
     if announce is not None:

@@ -70,7 +70,7 @@ class Workers:
     def __post_init__(self) -> None:
         if self.jobs is not None:
             object.__setattr__(self, "jobs", whole("jobs", self.jobs))
-        if self.backend not in NEEDS:
+        if not isinstance(self.backend, str) or self.backend not in NEEDS:
             raise InvalidInputError(
                 f"backend must be one of {', '.join(NEEDS)}, got {self.backend!r}"
             )

@@ -250,7 +250,7 @@ class OwnMechanism:
     def __post_init__(self) -> None:
         instance("name", self.name, str, "a text")
         instance("variance", self.variance, Callable, "a function of guarantee and sensitivity")
-        if self.norm not in NOISES:
+        if not isinstance(self.norm, str) or self.norm not in NOISES:
             raise InvalidInputError(
                 f"norm must be one of {', '.join(NOISES)}, got {shown(self.norm)}"
             )

@@ -47,7 +47,7 @@ from pmldesign.comparison.tasks import DESIGNED
 from pmldesign.comparison.units import Demand, Settings, StudiedWorkload, Unit
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
-from pmldesign.files import read_prior, read_strategy, read_workload
+from pmldesign.files import as_path, read_prior, read_strategy, read_workload
 from pmldesign.privacy.guarantees import Guarantee, from_json
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import BASELINES, Strategy, baseline
@@ -129,7 +129,7 @@ def read_study(source: Mapping[str, Any] | str | os.PathLike[str]) -> Study:
     """
     if isinstance(source, Mapping):
         return _study(dict(source), Path())
-    path = Path(source)
+    path = as_path(source, "study")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

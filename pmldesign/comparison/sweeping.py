@@ -28,11 +28,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
 
+from pmldesign.arguments import flags
 from pmldesign.comparison.parallel import LOST, Backend, Workers, run
 from pmldesign.comparison.study import read_study
 from pmldesign.comparison.units import COLUMNS, COUNTS, DONE, STOPPED, TEXTS, Unit
 from pmldesign.errors import FileError, require_extra
-from pmldesign.files import atomic_write, check_writable
+from pmldesign.files import as_path, atomic_write, check_writable
 from pmldesign.workloads.display import Displayed, Drawn, Facts, data_frame
 
 Line = list[str]
@@ -335,7 +336,8 @@ def sweep(
         InvalidInputError: the study, or an argument, is not one.
         PmldesignError: the cluster cannot be reached.
     """
-    path = Path(output)
+    path = as_path(output, "output")
+    flags(restart=restart)
     check_sheet(path)
     workers = Workers(jobs, backend, address)
     units = read_study(study).units()

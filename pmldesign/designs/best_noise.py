@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pmldesign.arguments import exponent, non_negative, whole
+from pmldesign.arguments import exponent, flags, non_negative, whole
 from pmldesign.designs.dispatch import require_time_for_step, solve
 from pmldesign.designs.options import (
     LEAST_GAIN,
@@ -95,6 +95,7 @@ def all_designs(
     """
     workload, guarantee = with_known(workload, guarantee, known)
     seed = whole("seed", seed, 0)
+    flags(streaming=streaming)
     if search_time is not None:
         search_time = non_negative("search_time", search_time)
     p, asked = exponent(p), DesignOptions(**options)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from pmldesign.arguments import instance, positive, shown, whole
+from pmldesign.arguments import instance, member, positive, shown, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy, as_strategy
@@ -88,7 +88,7 @@ class DesignOptions:
             instance("callback", self.callback, Callable, "a function of a step")
         if not isinstance(self.method, str) or self.method not in METHODS:
             raise InvalidInputError(
-                f"method must be one of {', '.join(METHODS)}, got {self.method!r}"
+                f"method must be one of {', '.join(METHODS)}, got {shown(self.method)}"
             )
         if self.buffers is not None:
             from pmldesign_solvers.streams.solve import MOST_BUFFERS
@@ -102,7 +102,8 @@ class DesignOptions:
             instance("own_grid", self.own_grid, bool, "True, False or None")
         if self.start is not None:
             object.__setattr__(self, "start", _start(self.start))
-        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        relation = member("neighbours", self.neighbours, Neighbours)
+        object.__setattr__(self, "neighbours", relation)
         if isinstance(self.schema, Participation) and self.replace:
             raise participation_refusal()
 

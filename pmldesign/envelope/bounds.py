@@ -38,7 +38,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmldesign.arguments import instance, whole
+from pmldesign.arguments import listed, whole
 from pmldesign.envelope.channel import (
     Channel,
     check_delta,
@@ -105,7 +105,7 @@ def composition_bound(first: Channel, later: Sequence[ArrayLike], delta: float) 
         InvalidInputError: delta outside (0, 1), or as `Channel.compose`.
     """
     require_channel(first)
-    instance("later", later, Sequence, "a list of mechanisms")
+    later = listed("later", later)
     total = maximal_leakage(first) - float(np.log(check_delta(delta)))
     so_far = first
     for number, mechanism in enumerate(later, start=1):

@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmldesign.arguments import doubles, instance, number, real_numbers
+from pmldesign.arguments import doubles, instance, number, real_numbers, shown
 from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators.operator import Array, Indices
 
@@ -266,9 +266,9 @@ def leakage_quantile(
         InvalidInputError: delta outside (0, 1), or another side.
     """
     require_channel(channel)
-    check_delta(delta)
-    if side not in ("left", "right"):
-        raise InvalidInputError(f"side must be 'left' or 'right', got {side!r}")
+    delta = check_delta(delta)
+    if not isinstance(side, str) or side not in ("left", "right"):
+        raise InvalidInputError(f"side must be 'left' or 'right', got {shown(side)}")
     leakage = pointwise_leakage(channel)
     order = np.argsort(-leakage, kind="stable")
     reached = np.cumsum(channel.output_distribution[order])  # P of this output or a leakier one

@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pmldesign.arguments import real_numbers
+from pmldesign.arguments import finite_matrix
 from pmldesign.envelope.bounds import log_down, log_up, means, worst_masses
 from pmldesign.envelope.channel import Channel, check_delta, check_epsilon, require_channel
 from pmldesign.envelope.programs import (
@@ -51,6 +51,7 @@ from pmldesign.envelope.programs import (
     relative_rounding,
     solve_failure_program,
 )
+from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators.operator import Array
 
 _WHOLE = 1e-15
@@ -110,7 +111,7 @@ def exact_envelope(channel: Channel, delta: float) -> EnvelopeValue:
         InvalidInputError: delta outside this range.
     """
     require_channel(channel)
-    check_delta(delta)
+    delta = check_delta(delta)
     labels = channel.similar_outputs()
     reduced = channel.reduced()
     search = EnvelopeSearch(reduced.ratios, reduced.output_distribution, delta)
@@ -149,11 +150,14 @@ def closed_failure_bound(channel: Channel, dual: Array, epsilon: float) -> float
     rounded up. A value of at most delta < 1 proves that the envelope at delta is at most epsilon.
 
     Raises:
-        InvalidInputError: epsilon negative or NaN.
+        InvalidInputError: epsilon negative or NaN, or other than one number for each secret.
     """
     require_channel(channel)
     threshold = float(np.nextafter(np.exp(check_epsilon(epsilon)), 0.0))
-    multipliers = np.maximum(real_numbers("dual", dual), 0.0)
+    multipliers = np.maximum(finite_matrix("dual", dual), 0.0)
+    if multipliers.shape != (1, secrets := channel.shape[0]):
+        raise InvalidInputError(f"dual must have one number for each of the {secrets} secrets")
+    multipliers = multipliers[0]
     return dual_bound(channel.ratios, channel.output_distribution, multipliers, threshold)
 
 

@@ -145,10 +145,11 @@ def parse_channel(name: str, prior: ArrayLike | None = None) -> Channel:
             f"channel {name!r} has {k} x {outputs} entries, must have at most {MOST_ENTRIES};"
             " take fewer values or cells"
         )
-    weights = np.full(max(k, 1), 1 / max(k, 1)) if prior is None else np.asarray(prior)
-    if prior is not None and len(weights) != k:
+    uniform = np.full(max(k, 1), 1 / max(k, 1))
+    weights = uniform if prior is None else real_numbers("prior", prior)
+    if prior is not None and weights.shape != (k,):
         raise InvalidInputError(
-            f"prior must have {size} entries for the channel {name!r}, got {len(weights)}"
+            f"prior must have {size} entries for the channel {name!r}, got shape {weights.shape}"
         )
     if kind in ("rr", "extremal"):
         build = randomized_response if kind == "rr" else extremal

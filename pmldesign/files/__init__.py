@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pmldesign.files.atomic import as_path as as_path
 from pmldesign.files.atomic import atomic_write as atomic_write
 from pmldesign.files.atomic import check_writable as check_writable
 from pmldesign_solvers import face

@@ -19,7 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, Literal
 
-from pmldesign.errors import FileError, PmldesignError
+from pmldesign.arguments import shown
+from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 
 PathName = str | os.PathLike[str]
 written: deque[PathName] = deque(maxlen=20)
@@ -27,6 +28,20 @@ written: deque[PathName] = deque(maxlen=20)
 SIGNALS = [
     signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
+
+
+def as_path(path: Any, name: str = "path") -> Path:
+    """A path, whatever it was given as.
+
+    Raises:
+        InvalidInputError: neither a text nor a path.
+    """
+    try:
+        return Path(path)
+    except TypeError:
+        raise InvalidInputError(
+            f"{name} must be the name of a file, a text or a Path, got {shown(path)}"
+        ) from None
 
 
 def check_writable(path: PathName, what: str = "", *endings: str) -> None:
@@ -41,7 +56,7 @@ def check_writable(path: PathName, what: str = "", *endings: str) -> None:
         FileError: another ending; the path is a folder or a device, or its folder is missing or
             takes no new files.
     """
-    path = Path(path)
+    path = as_path(path)
     if endings and path.suffix.lower() not in endings:
         raise FileError(f"cannot write {str(path)!r}: {what} ends in {', '.join(endings)}")
     try:

@@ -36,7 +36,7 @@ from pmldesign.designs.results import Design
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError, version
 from pmldesign.factorization import public_for
 from pmldesign.files.arrays import Archive, file_name, reason, whole_numbers
-from pmldesign.files.atomic import PathName, atomic_write, check_writable
+from pmldesign.files.atomic import PathName, as_path, atomic_write, check_writable
 from pmldesign.files.workloads import fingerprint_or_none, opened, read_workload
 from pmldesign.mechanisms import Mechanism, answered_workload
 from pmldesign.privacy.guarantees import Guarantee, from_json
@@ -185,7 +185,7 @@ def read_strategy(path: PathName) -> Strategy:
         FileError: missing, unreadable, damaged, or written by a later version.
         InvalidInputError: the matrix is no strategy.
     """
-    return read_held(Path(path))[0]
+    return read_held(path)[0]
 
 
 def read_question(path: PathName) -> str | None:
@@ -193,25 +193,25 @@ def read_question(path: PathName) -> str | None:
 
     Weights say how much errors count: what is answered are the queries without them.
     """
-    header = read_held(Path(path))[1]
+    header = read_held(path)[1]
     name = header.get("unweighted", header.get("workload"))
     return None if name is None else str(name)
 
 
 def read_guarantee(path: PathName) -> Guarantee | None:
     """The guarantee that a file was made for, None if it has none; raises as `read_strategy`."""
-    return _checked_guarantee(file_name(Path(path)), read_held(Path(path))[1])
+    return _checked_guarantee(file_name(as_path(path)), read_held(path)[1])
 
 
 def read_noise(path: PathName) -> str | None:
     """The noise that a file was made for, None if it has none; raises as `read_strategy`."""
-    noise = read_held(Path(path))[1].get("noise")
+    noise = read_held(path)[1].get("noise")
     return None if noise is None else str(noise)
 
 
 def read_own_grid(path: PathName) -> bool:
     """Whether a file was made for noise on the grid of whole measurements; as `read_strategy`."""
-    return read_held(Path(path))[1].get("own_grid") is True
+    return read_held(path)[1].get("own_grid") is True
 
 
 def _arrays(design: Design | Mechanism, workload: Workload) -> tuple[str | None, dict[str, Any]]:
@@ -268,8 +268,9 @@ def _checked_guarantee(name: str, header: Mapping[str, Any]) -> Guarantee | None
         raise FileError(f"{name} is damaged or no strategy file: {error}") from None
 
 
-def read_held(path: Path) -> tuple[Strategy, dict[str, Any]]:
+def read_held(path: PathName) -> tuple[Strategy, dict[str, Any]]:
     """The strategy in a file, and its header; any other matrix has an empty one."""
+    path = as_path(path)
     held = _read_archive(path) if path.suffix.lower() == ".npz" else None
     return held or (Strategy(file_name(path), read_workload(path).to_dense()), {})
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from pmldesign.arguments import shown
 from pmldesign.errors import InvalidInputError
+from pmldesign.files.atomic import as_path
 from pmldesign.files.workloads import FINGERPRINT_ENTRIES, columns_of, load_workload, read_workload
 from pmldesign.verify import Verification
 from pmldesign.verify.queries import JointTable, Queries, Table
@@ -60,6 +61,7 @@ def verify_file(
     """
     from pmldesign.verify.verification import check_file
 
+    path = as_path(path)
     key = "workload" if weights is None else "unweighted"
     queries = _named_queries(path, key, parse) if workload is None else _read(workload)
     if weights is not None:
@@ -72,7 +74,7 @@ def verify_file(
     return check_file(path, form)
 
 
-def _weighted(path: str | Path, queries: Workload | None, weights: Any) -> Workload:
+def _weighted(path: Path, queries: Workload | None, weights: Any) -> Workload:
     """The queries times their weights.
 
     Raises:
@@ -91,13 +93,13 @@ def _read(workload: Any) -> Workload:
     return load_workload(workload) if isinstance(workload, str) else as_workload(workload)
 
 
-def _named_queries(path: str | Path, key: str, parse: Callable[[str], Workload]) -> Workload | None:
+def _named_queries(path: Path, key: str, parse: Callable[[str], Workload]) -> Workload | None:
     """The workload whose name a file has under a key, if it is the name of one."""
     from pmldesign.verify.verification import is_state, read_archive
 
-    if Path(path).suffix.lower() in (".json", ".csv", ".parquet") or is_state(Path(path)):
+    if path.suffix.lower() in (".json", ".csv", ".parquet") or is_state(path):
         return None
-    name = read_archive(Path(path))[0].get(key)
+    name = read_archive(path)[0].get(key)
     try:
         return parse(name) if isinstance(name, str) else None
     except InvalidInputError:

@@ -25,7 +25,7 @@ import scipy
 from pmldesign.arguments import instance
 from pmldesign.errors import FileError, PmldesignError, printable
 from pmldesign.files.arrays import Archive, file_name, read_array, read_sparse, reason, size_of
-from pmldesign.files.atomic import PathName, atomic_write
+from pmldesign.files.atomic import PathName, as_path, atomic_write
 from pmldesign.files.tables import NumberTable, read_table, write_csv
 from pmldesign.workloads import DenseWorkload, Workload, as_nested, parse_workload
 from pmldesign.workloads.parsing import WEIGHT, starts_with_name
@@ -87,7 +87,7 @@ def read_workload(path: PathName) -> Workload:
 
 def read_matrix_file(path: PathName, build: Callable[[Any, str], T], note: Note | None = None) -> T:
     """What `build` makes of the matrix in a file and of the file's name; as read_workload."""
-    path = Path(path)
+    path = as_path(path)
     extension = _extension(path)
     with opened(path) as handle:
         return _read(handle, extension, file_name(path), build, note)
@@ -133,7 +133,7 @@ def write_workload(path: PathName, workload: Workload) -> None:
         InvalidInputError: the matrix is too large to be written out.
     """
     instance("workload", workload, Workload, "a Workload (pmldesign.workload makes one)")
-    writer = _WRITERS[_extension(Path(path))]
+    writer = _WRITERS[_extension(as_path(path))]
     with atomic_write(path, "wb") as handle:
         writer(handle, workload)
 

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from pmldesign.arguments import exponent, instance, shown
+from pmldesign.arguments import exponent, instance, member, shown
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization, answer, with_known
 from pmldesign.mechanisms.discrete import own_deviation, own_lattice
@@ -88,6 +88,8 @@ def mechanism(
         InfeasibleError: this noise meets this guarantee at no scale.
         VacuousGuaranteeError: the guarantee needs no noise at all, and that is not allowed.
     """
+    if guarantee is not None:
+        require_guarantee(guarantee)
     given = None if isinstance(strategy, Strategy) else strategy
     queries = answered_workload(given) if workload is None else as_workload(workload)
     if guarantee is not None:
@@ -99,7 +101,10 @@ def mechanism(
         neighbours = Neighbours.REPLACE
     if p is None:
         p = getattr(given, "p", 2.0)
-    relation = Neighbours(neighbours) if guarantee is None else guarantee.neighbours
+    if guarantee is None:
+        relation = member("neighbours", neighbours, Neighbours)
+    else:
+        relation = guarantee.neighbours
     p = exponent(p)
     measured, schema = as_strategy(strategy, queries), as_participation(participation)
     if schema is not None:

@@ -201,6 +201,7 @@ class Mechanism(Drawn, Displayed):
 
     def least_error(self, p: float) -> float:
         """At most `error`, and cheap."""
+        p = exponent(p)
         if self.unit is None:
             return self.scale * self.factorization.least_unit_error(self.noise, p)
         gaussian = self.factorization.unit_error(Noise.GAUSSIAN, p) / gaussian_moment_root(p)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from pmldesign.arguments import doubles, non_negative, positive, real_numbers
+from pmldesign.arguments import doubles, member, non_negative, positive, real_numbers, shown
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import PML, ApproxPML, EnvelopePML, PMLGuarantee
 from pmldesign.privacy.laplace_leakage import extreme_output_leakage
@@ -52,7 +52,7 @@ def leakage(
     Raises:
         InvalidInputError: an argument out of range, or missing.
     """
-    measured, noise = as_strategy(strategy), Noise(noise)
+    measured, noise = as_strategy(strategy), member("noise", noise, Noise)
     if noise is Noise.LAPLACE and epsilon is not None:
         raise InvalidInputError("epsilon is for noise 'gaussian'; leave it out")
     promises = _promises(noise, alpha, epsilon)
@@ -102,10 +102,10 @@ def alpha_curve(
     Raises:
         InvalidInputError: an argument out of range, or missing.
     """
-    measured, noise = as_strategy(strategy), Noise(noise)
+    measured, noise = as_strategy(strategy), member("noise", noise, Noise)
     shares = doubles(real_numbers("shares", shares)).ravel().tolist()
-    if min(shares) < 0 or max(shares) > 1:
-        raise InvalidInputError(f"shares must be in [0, 1], got {min(shares)} to {max(shares)}")
+    if not shares or not all(0 <= share <= 1 for share in shares):
+        raise InvalidInputError(f"shares must be in [0, 1], one or more, got {shown(shares)}")
     promises = _promises(noise, alpha, epsilon)
     scale = positive("scale", scale)
     every = _compared(measured, noise)
@@ -128,7 +128,7 @@ def _promises(
 ) -> dict[str, PMLGuarantee]:
     """The guarantees whose losses are shown, by their names there."""
     if noise is Noise.LAPLACE:
-        return {"corollary1": PML(epsilon or 1.0, alpha)}
+        return {"corollary1": PML(1.0 if epsilon is None else epsilon, alpha)}
     if epsilon is None:
         raise InvalidInputError(
             "Gaussian noise leaks any amount with some probability; give epsilon to see it"

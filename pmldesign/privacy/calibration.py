@@ -31,7 +31,7 @@ from functools import cache
 
 from numpy.typing import ArrayLike
 
-from pmldesign.arguments import finite_matrix, non_negative, positive
+from pmldesign.arguments import finite_matrix, flags, member, non_negative, positive
 from pmldesign.errors import InfeasibleError, InvalidInputError
 from pmldesign.privacy.analytic_gaussian import MARGIN
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale as analytic_gaussian_scale
@@ -116,7 +116,8 @@ def calibrate(
         InfeasibleError: this noise meets this guarantee at no scale.
         VacuousGuaranteeError: R x itself satisfies the guarantee, which protects nobody.
     """
-    noise = Noise(noise)
+    noise = member("noise", noise, Noise)
+    flags(allow_vacuous=allow_vacuous)
     if not isinstance(guarantee, OnPriors):
         return _calibrate_dp(strategy, guarantee, noise)
     if not isinstance(strategy, Measurable):
@@ -179,7 +180,7 @@ def require_attainable(guarantee: Guarantee, cells: int, *, noise: Noise | str) 
     """
     if isinstance(guarantee, OnPriors) and guarantee.is_vacuous(cells):
         raise guarantee.vacuous(cells)
-    _require_possible(guarantee, Noise(noise))
+    _require_possible(guarantee, member("noise", noise, Noise))
 
 
 def laplace_scale(sensitivity: float, *, epsilon: float) -> float:

@@ -57,7 +57,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from pmldesign.arguments import positive, probability
+from pmldesign.arguments import doubles, non_negative, positive, probability, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.analytic_gaussian import gaussian_delta, gaussian_profile
 from pmldesign.privacy.noise import Noise
@@ -157,14 +157,19 @@ class PrivacyCurve(Drawn):
         return float_above("the loss", order * Fraction(self.ratio) ** 2 / 2)
 
     def delta(self, epsilon: float) -> float:
-        """Smallest delta at an epsilon of at least 0."""
+        """Smallest delta at an epsilon of at least 0.
+
+        Raises:
+            InvalidInputError: epsilon out of range.
+        """
+        epsilon = non_negative("epsilon", epsilon)
         if self.gaussian:
             return gaussian_delta(self.ratio, 1.0, epsilon) if self.ratio < math.inf else 1.0
         return -math.expm1(min(0.0, (epsilon - self.ratio) / 2)) * UP
 
     def deltas(self, epsilons: ArrayLike) -> Array:
         """`delta` at many epsilons, an array of their shape."""
-        values = np.asarray(epsilons, dtype=np.float64)
+        values = doubles(real_numbers("epsilons", epsilons))
         if self.gaussian:
             return gaussian_profile(self.ratio, values)
         return np.asarray(-np.expm1(np.minimum(0.0, (values - self.ratio) / 2)) * UP)
@@ -236,12 +241,17 @@ class PureCurve(PrivacyCurve):
         return max(0.0, float(grown) + 4e-16 * (2 + order * t)) / (order - 1) * UP
 
     def delta(self, epsilon: float) -> float:
-        """Smallest delta at an epsilon of at least 0."""
+        """Smallest delta at an epsilon of at least 0.
+
+        Raises:
+            InvalidInputError: epsilon out of range.
+        """
+        epsilon = non_negative("epsilon", epsilon)
         return float(self.deltas(epsilon))
 
     def deltas(self, epsilons: ArrayLike) -> Array:
         """`delta` at many epsilons, an array of their shape."""
-        values = np.asarray(epsilons, dtype=np.float64)
+        values = doubles(real_numbers("epsilons", epsilons))
         fallen = -np.expm1(np.minimum(0.0, values - self.ratio))
         return np.asarray(fallen / (1 + math.exp(-self.ratio)) * UP)
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmldesign.arguments import finite_matrix
+from pmldesign.arguments import finite_matrix, member
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.columns import DIAMETERS, column_labels, longest_column, scaled_rows
 from pmldesign.privacy.columns import Norm as Norm
@@ -156,12 +156,16 @@ class Measurable(ABC):
 
     def sensitivity_for(self, neighbours: Neighbours, noise: Noise) -> float:
         """The same in the norm of a noise; for the cube by the matrix itself."""
+        self._require_same_answers(neighbours)
         if noise is Noise.CUBE:
             return Measurable.sensitivity_under(self, neighbours, noise.norm)
         return self.sensitivity_under(neighbours, noise.norm)
 
     def _require_same_answers(self, neighbours: Neighbours) -> None:
-        if self.public.name and neighbours != Neighbours.REPLACE:
+        if (
+            member("neighbours", neighbours, Neighbours) is not Neighbours.REPLACE
+            and self.public.name
+        ):
             raise beside_records(self.public.name)
 
     @cached_property

@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from pmldesign.arguments import number, parameter, probability
+from pmldesign.arguments import number, parameter, probability, whole
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import UNIT, shortest
@@ -216,9 +216,7 @@ def least_probability(alpha: float | Iterable[float], cells: int) -> float:
     Raises:
         InvalidInputError: alpha does not fit the number of cells.
     """
-    if cells < 1:
-        raise InvalidInputError(f"cells must be at least 1, got {cells}")
-    alpha = checked_alpha(alpha)
+    cells, alpha = whole("cells", cells), checked_alpha(alpha)
     if not isinstance(alpha, float):
         return float(class_probabilities(alpha, cells).min())
     if not alpha <= (1 + ALPHA_ROUNDING) * (1 / cells):
@@ -255,10 +253,11 @@ def checked_alpha(alpha: float | Iterable[float]) -> float | tuple[float, ...]:
         InvalidInputError: not in (0, 1] (one number), or a vector with an entry outside (0, 1)
             or a sum above 1.
     """
-    if not isinstance(alpha, Iterable):
-        if not 0 < number("alpha", alpha) <= 1:
+    if not isinstance(alpha, Iterable) or getattr(alpha, "ndim", 1) == 0:
+        found = number("alpha", alpha)
+        if not 0 < found <= 1:
             raise InvalidInputError(f"alpha must be in (0, 1/k] for k cells, got {alpha}")
-        return probability("alpha", alpha) if float(alpha) < 1 else 1.0
+        return probability("alpha", found) if found < 1 else 1.0
     if isinstance(alpha, SampledAlpha):
         return alpha
     vector = tuple(number(f"alpha of cell {cell}", value) for cell, value in enumerate(alpha))

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from pmldesign.arguments import instance, member
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
@@ -132,7 +133,10 @@ class OneRecord(Promise):
 
     def _check_relation(self) -> None:
         """The relation by its value; InvalidInputError if it goes without known answers."""
-        object.__setattr__(self, "neighbours", Neighbours(self.neighbours))
+        for name in ("known", "published"):
+            instance(name, getattr(self, name), str, "a text")
+        relation = member("neighbours", self.neighbours, Neighbours)
+        object.__setattr__(self, "neighbours", relation)
         if self.known and self.published:
             raise InvalidInputError(
                 f"neighbours have the answers to {self.known!r} in common, or any record is"

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pmldesign.arguments import probability
+from pmldesign.arguments import doubles, non_negative, probability, real_numbers
 from pmldesign.errors import require_extra
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.curves import PrivacyCurve
@@ -110,11 +110,11 @@ class SampledCurve(PrivacyCurve):
 
     def delta(self, epsilon: float) -> float:
         """Smallest delta at an epsilon of at least 0."""
-        return float(self.deltas(epsilon))
+        return float(self.deltas(non_negative("epsilon", epsilon)))
 
     def deltas(self, epsilons: ArrayLike) -> Array:
         """`delta` at many epsilons, an array of their shape."""
-        values = np.asarray(epsilons, dtype=np.float64)
+        values = doubles(real_numbers("epsilons", epsilons))
         pair = losses(self.step, self.rate, self.rounds)
         found = np.array([pair.get_delta_for_epsilon(value) for value in values.ravel()])
         return np.asarray(np.clip(found.reshape(values.shape), 0.0, 1.0))

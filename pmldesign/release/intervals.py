@@ -117,7 +117,8 @@ def missed(noise: AnswerNoise, level: float, count: int) -> float:
     Raises:
         InvalidInputError: the level is out of range.
     """
-    if not 0 < number("level", level) < 1:
+    level = number("level", level)
+    if not 0 < level < 1:
         raise InvalidInputError(f"level must be in (0, 1), got {level}; take for example 0.95")
     if {law.kind for law in noise.laws} == {Noise.GAUSSIAN} and count > 1:
         return -math.expm1(math.log(level) / count)

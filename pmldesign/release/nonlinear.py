@@ -34,6 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pmldesign.arguments import as_number, listed, probability
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.intervals import half_widths, missed
 from pmldesign.release.noise import AnswerNoise
@@ -230,7 +231,9 @@ def bands(
         InvalidInputError: no such attribute, q out of range, or the strategy does not tell.
     """
     return [
-        _band(noise, schema, name, q, level) for name, quantiles in asked.items() for q in quantiles
+        _band(noise, schema, name, probability(f"quantiles of {name}", q), level)
+        for name, quantiles in asked.items()
+        for q in listed(f"quantiles of {name}", quantiles)
     ]
 
 
@@ -241,11 +244,8 @@ def parse_quantiles(text: str) -> tuple[str, tuple[float, ...]]:
         InvalidInputError: something else is written, or out of range.
     """
     name, equals, numbers = (part.strip() for part in text.partition("="))
-    try:
-        values = tuple(float(part) for part in numbers.split(","))
-    except ValueError:
-        values = ()
-    if not equals or not values or not all(0 < q < 1 for q in values):
+    values = tuple(as_number(part) or 0.0 for part in numbers.split(","))
+    if not equals or not all(0 < q < 1 for q in values):
         raise InvalidInputError(
             f"--quantiles is written as age=0.25,0.5,0.75, numbers in (0, 1); got {text[:60]!r}"
         )

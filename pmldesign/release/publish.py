@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.arguments import instance
+from pmldesign.arguments import flags, instance
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
@@ -148,6 +148,8 @@ def prepare(
     sampler: Sampler = draw,
 ) -> Prepared:
     """Everything before the data are read; arguments and errors as `release`."""
+    flags(simultaneous=simultaneous, nonnegative=nonnegative, integers=integers)
+    instance("quantiles", quantiles, Mapping | None, "a mapping from attributes to lists")
     mechanism = mechanism.unweighted or mechanism
     form = None if schema is None else as_schema(schema)
     if form is not None:

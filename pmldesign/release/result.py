@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from pmldesign.errors import FileError, InvalidInputError, require_extra
-from pmldesign.files.atomic import PathName, atomic_write, check_writable, sync_folder
+from pmldesign.files.atomic import PathName, as_path, atomic_write, check_writable, sync_folder
 from pmldesign.release.manifest import as_text
 from pmldesign.workloads.display import Drawn
 from pmldesign_solvers.operators.operator import Array, Indices
@@ -250,9 +250,10 @@ def check_table_path(path: PathName) -> None:
         FileError: another extension, or the folder takes no files.
         InvalidInputError: polars is missing for .parquet.
     """
-    if Path(path).suffix.lower() not in FORMATS:
+    path = as_path(path)
+    if path.suffix.lower() not in FORMATS:
         raise FileError(f"cannot write {str(path)!r}: a table ends in {' or '.join(FORMATS)}")
-    if Path(path).suffix.lower() == ".parquet":
+    if path.suffix.lower() == ".parquet":
         require_extra("a .parquet file", "polars", "release", ", or write .csv")
     check_writable(path)
 

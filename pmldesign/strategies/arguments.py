@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from pmldesign.arguments import fixed, real_numbers
+from pmldesign.arguments import fixed, instance, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.columns import column_labels
 from pmldesign.workloads.base import WRITTEN_CELLS, Workload
@@ -43,8 +43,9 @@ def require_same_cells(name: str, cells: int, workload: Workload) -> int:
     """The number of cells of a strategy, which is that of the workload.
 
     Raises:
-        InvalidInputError: the numbers differ.
+        InvalidInputError: the numbers differ, or it is no workload.
     """
+    instance("workload", workload, Workload, "a Workload (pmldesign.workload makes one)")
     asked = workload.shape[1]
     if asked != cells:
         raise InvalidInputError(
@@ -60,10 +61,9 @@ def require_measurements(name: str, rows: int, measurements: Array) -> None:
     Raises:
         InvalidInputError: their shape does not begin with `rows`.
     """
-    if measurements.shape[:1] != (rows,):
-        raise InvalidInputError(
-            f"strategy {name!r} takes {rows} measurements, got shape {measurements.shape}"
-        )
+    shape = np.shape(measurements)
+    if shape[:1] != (rows,):
+        raise InvalidInputError(f"strategy {name!r} takes {rows} measurements, got shape {shape}")
 
 
 def require_in_row_space(name: str, matrix: Array, inverse: Array, workload: Workload) -> None:

@@ -158,7 +158,7 @@ def dyadic(value: Real) -> int:
     if isinstance(value, np.float32 | np.float16):
         value = float(value)
     try:
-        finite = math.isfinite(value)
+        finite = not isinstance(value, np.ndarray) and math.isfinite(value)
         small = -LARGEST_INPUT <= value <= LARGEST_INPUT
         if small:
             if isinstance(value, float):
@@ -177,7 +177,7 @@ def dyadic(value: Real) -> int:
 
 def _together(values: Sequence[Real]) -> Array | None:
     """Inputs as floating-point whole numbers of 2^-40; None where each must be looked at."""
-    if len(values) < SIZE:
+    if len(values) < SIZE or np.ma.is_masked(values):
         return None
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype not in (np.float64, np.int64):

@@ -217,7 +217,7 @@ def require_same(state: Mapping[str, Any], name: str, identity: list[float]) -> 
     """
     try:
         saved, _ = np.asarray(state[name], dtype=np.float64), int(state["time"])
-    except (KeyError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError):
         raise InvalidInputError(
             "this is no saved state, or one of an earlier version, which cannot go on"
         ) from None

@@ -24,7 +24,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pmldesign.arguments import positive, whole
+from pmldesign.arguments import doubles, positive, real_numbers, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.streams.noise import Owned
@@ -294,7 +294,7 @@ class VectorStream(Owned):
         Raises:
             InvalidInputError: the stream is over, or the vector has another length.
         """
-        x = np.asarray(vector, dtype=np.float64)
+        x = np.asarray(real_numbers("vector", vector), dtype=np.float64)
         with self._turn:
             self._begin(x, x.shape, 1)
             answer: tuple[Array, float] = self._sums.take(x + self._noise.step())
@@ -306,7 +306,7 @@ class VectorStream(Owned):
         Raises:
             InvalidInputError: as `step`; then no step is taken.
         """
-        x = np.array(vectors, dtype=np.float64)
+        x = doubles(real_numbers("vectors", vectors))
         with self._turn:
             self._begin(x, x.shape[1:], len(x))
             first = self.time

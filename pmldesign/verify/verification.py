@@ -57,7 +57,7 @@ def is_state(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return file.read(10) == b'{"stream":'
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a null byte in the path
         return False
 
 

@@ -83,7 +83,11 @@ def as_workload(value: Any) -> Workload:
     if hasattr(value, "columns") and hasattr(value, "to_numpy"):
         return _of_frame(value)
     if isinstance(value, list | tuple) or hasattr(value, "__array__"):
-        return complex_workload(value) if np.iscomplexobj(value) else DenseWorkload(value)
+        try:
+            complex_entries = np.iscomplexobj(value)
+        except (TypeError, ValueError):  # no array: DenseWorkload says why
+            complex_entries = False
+        return complex_workload(value) if complex_entries else DenseWorkload(value)
     from pmldesign.workloads.dense import by_products, workload_of_products
 
     if by_products(value):

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from pmldesign.arguments import doubles, real_numbers
+from pmldesign.arguments import doubles, flags, probability, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
 from pmldesign.privacy.noise import Noise
@@ -64,10 +64,9 @@ class Targets:
     level: float | None = None
 
     def __post_init__(self) -> None:
-        if self.level is not None and not 0 < self.level < 1:
-            raise InvalidInputError(
-                f"level must be in (0, 1), got {self.level:g}; take for example 0.95"
-            )
+        flags(by_part=self.by_part)
+        if self.level is not None:
+            object.__setattr__(self, "level", probability("level", self.level))
 
     @property
     def what(self) -> str:

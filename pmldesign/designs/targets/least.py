@@ -46,7 +46,7 @@ from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, at_most
 from pmldesign.privacy.priors import OnPriors
-from pmldesign.strategies import Strategy, baseline
+from pmldesign.strategies import Strategy, as_strategy, baseline
 from pmldesign.strategies.baselines.registry import usual_baselines
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload, as_workload
@@ -126,6 +126,7 @@ class LeastBudget(Drawn, Displayed):
         """
         guarantee = self.mechanism.guarantee
         assert guarantee is not None
+        strategy = as_strategy(strategy, self.workload)
         factorization, kinds = _on(strategy, self), admissible(guarantee, noise)
         level = self.targets.level
         best = min(
@@ -182,7 +183,7 @@ def least_budget(
     guarantee, level = asked, checked.level
     normalised = checked.normalised(plain).beside(queries.public)
     relation = guarantee.neighbours
-    if noise == "cube":
+    if isinstance(noise, str) and noise == "cube":
         raise InvalidInputError("targets are for noise 'gaussian' and 'laplace'; take one of them")
     small = with_budget(guarantee, LEAST_BUDGET)
     require_feasible(small, queries.shape[1], noise=noise, p=math.inf)

@@ -35,9 +35,7 @@ class Budget:
         if number("delta of --budget", self.delta) != 0:
             probability("delta of --budget", self.delta)
         if not 0 <= number("pure of --budget", self.pure) <= self.epsilon:
-            raise InvalidInputError(
-                f"pure of --budget must be from 0 to epsilon, got {self.pure:g}"
-            )
+            raise InvalidInputError(f"pure of --budget must be from 0 to epsilon, got {self.pure}")
 
     def allows(self, cost: Cost) -> bool:
         """Whether such costs together stay within the numbers as written: 0.3 is three tenths."""

@@ -40,8 +40,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from pmldesign.arguments import flags, instance
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
-from pmldesign.files.atomic import PathName, undisturbed
+from pmldesign.files.atomic import PathName, as_path, undisturbed
 from pmldesign.release.costs.budget import (
     Budget,
     Cost,
@@ -89,6 +90,14 @@ class Ledger:
     same_people: bool = False
     budget: Budget | str | None = None
     plan: Plan | str | None = None
+
+    def __post_init__(self) -> None:
+        if not is_shared(self.place):
+            as_path(self.place, "ledger")
+        flags(same_people=self.same_people)
+        instance("people", self.people, str | None, "a name, or None")
+        instance("budget", self.budget, Budget | str | None, "such as 'epsilon=3,delta=1e-6'")
+        instance("plan", self.plan, Plan | str | None, "such as '4*laplace:0.1'")
 
     @property
     def name(self) -> str:
@@ -287,7 +296,7 @@ def ledger_of(place: PathName | None, **told: Any) -> Ledger | None:
     """
     if place is not None:
         return Ledger(place, **told)
-    if any(told.values()):
+    if any(value is not None and value is not False for value in told.values()):
         raise InvalidInputError(
             "a budget, a plan or a name of people needs a ledger; add --ledger FILE"
         )

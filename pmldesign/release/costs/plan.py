@@ -37,7 +37,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from pmldesign.arguments import instance, non_negative, positive, probability
+from pmldesign.arguments import instance, non_negative, number, positive, probability
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.curves import PrivacyCurve
@@ -111,6 +111,9 @@ class Plan:
     releases: tuple[PlannedNoise, ...]
 
     def __post_init__(self) -> None:
+        instance("releases", self.releases, tuple, "a tuple of planned noise; parse_plan reads one")
+        for planned in self.releases:
+            instance("releases", planned, PlannedNoise, "planned noise; parse_plan reads it")
         if not 1 <= len(self.releases) <= MOST_RELEASES:
             raise InvalidInputError(
                 f"a plan has from 1 to {MOST_RELEASES} releases, got {len(self.releases)}"
@@ -135,7 +138,7 @@ class Plan:
         Raises:
             InvalidInputError: delta out of range.
         """
-        if delta == 0:
+        if number("delta", delta) == 0:
             return self.pure
         if probability("delta", delta) < LEAST_DELTA:
             raise InvalidInputError(

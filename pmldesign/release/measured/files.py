@@ -24,7 +24,7 @@ import numpy as np
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 from pmldesign.factorization import Factorization
 from pmldesign.files.arrays import Archive, file_name, reason, whole_numbers
-from pmldesign.files.atomic import PathName, check_writable
+from pmldesign.files.atomic import PathName, as_path, check_writable
 from pmldesign.files.parts import shortened
 from pmldesign.files.strategies import read_held, strategy_content, write_content
 from pmldesign.files.workloads import opened
@@ -74,7 +74,7 @@ def read_measurements(*paths: PathName, schema: Any = None) -> Measurements:
         InvalidInputError: no files, or they do not fit together.
     """
     form = None if schema is None else as_schema(schema)
-    return combined([_read(Path(path), form) for path in paths], form)
+    return combined([_read(as_path(path), form) for path in paths], form)
 
 
 def _read(path: Path, schema: Schema | None) -> Measurements:

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.arguments import flags, instance
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
 from pmldesign.files.atomic import PathName, atomic_write
@@ -165,6 +166,10 @@ class Measurements(Drawn):
         import pmldesign
         from pmldesign.release.measured.questions import answered
 
+        flags(
+            simultaneous=simultaneous, nonnegative=nonnegative, integers=integers, nearest=nearest
+        )
+        instance("quantiles", quantiles, Mapping | None, "a mapping from attributes to lists")
         form = self.schema if schema is None else as_schema(schema)
         asked = pmldesign.workload(queries, schema=form)
         return answered(

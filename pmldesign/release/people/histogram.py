@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.arguments import real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.workloads import read_matrix_file
 from pmldesign.release.people.attribute import UNCERTAIN, Attribute
@@ -229,14 +230,7 @@ def read_histogram(data: Any, cells: int) -> Integers:
 def _counts(content: Any, name: str, cells: int) -> Integers:
     if hasattr(content, "toarray"):
         content = content.toarray()
-    try:
-        values = np.asarray(content)
-    except ValueError:
-        raise InvalidInputError(
-            f"{name} must be a vector of counts, got rows of several lengths"
-        ) from None
-    if values.dtype.kind not in "biuf":
-        raise InvalidInputError(f"{name} must hold counts, got entries of type {values.dtype}")
+    values = real_numbers(name, content)
     if values.ndim > 2 or (values.ndim == 2 and 1 not in values.shape) or values.size != cells:
         raise InvalidInputError(
             f"{name} must be one row or column of {cells} counts, one for each cell, got shape "

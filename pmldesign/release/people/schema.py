@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.files.atomic import PathName
+from pmldesign.files.atomic import PathName, as_path
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.people.attribute import (
     Attribute,
@@ -196,13 +196,14 @@ def read_schema(path: PathName) -> Schema:
         FileError: missing, unreadable, or not JSON.
         InvalidInputError: it is no schema.
     """
+    path = as_path(path)
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         why = getattr(error, "strerror", None) or f"not JSON: {error}"
         raise FileError(f"cannot read the schema {str(path)!r}: {why}") from None
     try:
-        return as_schema(content, Path(path).parent)
+        return as_schema(content, path.parent)
     except InvalidInputError as error:
         raise InvalidInputError(f"schema {str(path)!r}: {error}") from None
 
@@ -230,10 +231,9 @@ def as_schema(content: Any, folder: Path = Path()) -> Schema:
     outside = content.get("outside", "refuse")
     attributes = [_attribute(entry, outside, folder) for entry in content["attributes"]]
     names = [name for attribute in attributes for name in attribute.names]
-    repeated = [name for name in names if names.count(name) > 1]
+    repeated = [f"{name!r} occurs twice or is a level" for name in names if names.count(name) > 1]
     if not attributes or repeated:
-        problem = f"{repeated[0]!r} occurs twice or is a level" if repeated else "no attributes"
-        raise InvalidInputError(problem)
+        raise InvalidInputError((repeated or ["no attributes"])[0])
     nested = [attribute.name for attribute in attributes if attribute.places]
     if len(nested) > 1:
         raise InvalidInputError(

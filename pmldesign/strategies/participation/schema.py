@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from pmldesign.arguments import positive, whole
+from pmldesign.arguments import positive, shown, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.participation.persons import PersonRows, as_person_rows
 
@@ -143,7 +143,7 @@ def as_participation(value: Any) -> AnyParticipation | None:
             f"participation must be such as '4,every=64' (4 steps, exactly 64 apart),"
             f" '4,min-sep=64' (at least 64 apart), 'sampled,every=16,rate=0.01' (drawn at random),"
             f" '3,any' (3 rows of a person in a table) or '3,one-per=cell' (in different cells),"
-            f" got {value!r}"
+            f" got {shown(value)}"
         )
     return rows
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pmldesign.arguments import real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.ranges import RangeWorkload
@@ -197,7 +198,7 @@ class MarginalsWorkload(AttributeTables):
             yield scale * np.bincount(place, minlength=cells)
 
     def _records(self, records: ArrayLike) -> NDArray[np.integer[Any]]:
-        values = np.asarray(records)
+        values = real_numbers("records", records)
         if values.dtype.kind not in "iu" or values.shape[1:] != (len(self.sizes),):
             raise InvalidInputError(
                 f"records are whole numbers of shape (N, {len(self.sizes)}), one column for each "
