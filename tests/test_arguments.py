@@ -2,6 +2,7 @@
 
 import inspect
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.arguments import whole
+from pmldesign.streams import FloatingGaussian, Journal, endless_stream
 
 
 class Elsewhere:
@@ -208,6 +210,9 @@ def test_a_flag_is_true_or_false_and_no_text_that_says_no(name, call, wrong):
         (lambda wrong: released(quantiles={"age": wrong}), "quantiles of age"),
         (lambda wrong: released().to_csv(wrong), "path must|table ends in"),
         (lambda wrong: pml.Plan(wrong), "releases"),
+        (lambda wrong: endless_stream(wrong), "guarantee"),
+        (lambda wrong: Journal(wrong, Path("none")), "stream must be a Stream"),
+        (lambda wrong: Journal(STREAMED, wrong), "path must be a Path"),
     ],
 )
 @pytest.mark.parametrize("kind", [*WRONG])
@@ -224,6 +229,9 @@ def test_a_method_refuses_a_wrong_type_by_name(call, says, kind):
         (lambda wrong: released(quantiles=wrong), "quantiles"),
         (lambda wrong: released().measurements.ask("sex", quantiles=wrong), "quantiles"),
         (lambda wrong: pml.Targets(3.0, level=wrong), "level must"),
+        (lambda wrong: GAUSSIAN.stream(noise=wrong), "noise must be a source"),
+        (lambda wrong: FloatingGaussian(wrong), "seed"),
+        (lambda wrong: GAUSSIAN.vector_stream(2, seed=wrong), "seed"),
     ],
 )
 def test_what_may_be_left_out_is_refused_by_name_too(call, says, kind):
@@ -243,6 +251,8 @@ def test_what_may_be_left_out_is_refused_by_name_too(call, says, kind):
         (lambda: NOISY.privacy.delta(np.nan), "epsilon must be finite and at least 0"),
         (lambda: NOISY.privacy.delta(-1), "epsilon must be finite and at least 0"),
         (lambda: NOISY.release(np.ma.array([1, 2, 3, 4], mask=[0, 1, 0, 0])), "no masked entries"),
+        (lambda: STREAMED.step(np.array(2)), r"must be a number, got array\(2\)"),
+        (lambda: STREAMED.steps(np.array(2)), "steps takes a list of inputs"),
         (lambda: STREAMED.step("2"), "an input of a stream must be a number, got '2'"),
         (lambda: STREAMED.steps(np.ma.array(np.ones(4), mask=[0, 1, 0, 0])), "got masked"),
         (lambda: long_stream().steps(np.ma.array(np.ones(300), mask=np.eye(300)[5])), "got masked"),

@@ -159,7 +159,7 @@ def dyadic(value: Real) -> int:
         value = float(value)
     try:
         finite = not isinstance(value, np.ndarray) and math.isfinite(value)
-        small = -LARGEST_INPUT <= value <= LARGEST_INPUT
+        small = finite and -LARGEST_INPUT <= value <= LARGEST_INPUT
         if small:
             if isinstance(value, float):
                 return math.floor(value * 2.0**INPUT_BITS)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.guarantees import Guarantee
+from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.streams.endless_strategy import (
     BUFFERS,
@@ -246,6 +246,7 @@ def endless_stream(
     Raises:
         InvalidInputError: a guarantee that Gaussian noise does not meet, or replace neighbours.
     """
+    require_guarantee(guarantee)
     if guarantee.neighbours is Neighbours.REPLACE:
         raise InvalidInputError(
             f"a stream without an end has add-remove neighbours, not {guarantee!r}: no total is"

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from pmldesign.arguments import instance
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.strategies.participation.schema import AnyParticipation, Participation
 from pmldesign.streams.log import Log, Record
@@ -95,6 +96,8 @@ class Journal(Owned):
 
     def __init__(self, stream: Stream, path: Path) -> None:
         super().__init__()
+        instance("stream", stream, Stream, "a Stream")
+        instance("path", path, Path, "a Path")
         self.stream, self._log = stream, Log(path)
         self.corrections = Corrections(stream.strategy.participation)
         record = self._log.record

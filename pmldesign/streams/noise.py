@@ -25,6 +25,7 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from pmldesign.arguments import whole
 from pmldesign.errors import InvalidInputError, require_extra
 
 LARGEST_SCALE = 2.0**56
@@ -129,7 +130,7 @@ class FloatingGaussian(Owned):
     def __init__(self, seed: int | None = None) -> None:
         super().__init__()
         self.seeded = seed is not None
-        self._generator = np.random.default_rng(seed)
+        self._generator = np.random.default_rng(None if seed is None else whole("seed", seed, 0))
 
     def draw(self, scale: float, count: int) -> list[int]:
         """Independent numbers close to N(0, scale^2)."""

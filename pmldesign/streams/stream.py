@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.arguments import shown
 from pmldesign.errors import InvalidInputError
 from pmldesign.streams.encoder import Encoder, Real, dyadic
 from pmldesign.streams.noise import GridNoise, Owned, grid_noise
@@ -90,6 +91,10 @@ class Stream(Owned):
         total = np.zeros(series) if series > 1 else 0.0
         self._sums = strategy.response(self.scale, scale, total)
         self.noise = grid_noise() if noise is None else noise
+        if not hasattr(self.noise, "draw"):
+            raise InvalidInputError(
+                f"noise must be a source such as FloatingGaussian(), or None, got {shown(noise)}"
+            )
         self._unit = 2.0**self.encoder.grid_exponent
         self._drawn: list[int] = []
         self._encoders = [self.encoder, *(self.encoder.another() for _ in range(series - 1))]
@@ -132,7 +137,7 @@ class Stream(Owned):
             InvalidInputError: more inputs than steps are left, or one that is no number, or not one
                 for each series; then no step is taken.
         """
-        if not hasattr(values, "__len__"):
+        if not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0:
             raise InvalidInputError(
                 f"steps takes a list of inputs, got {values!r:.40}; one alone is for step"
             )

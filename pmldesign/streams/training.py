@@ -82,6 +82,8 @@ class CorrelatedNoise(Owned):
         self._rows = _rows_of(self._strategy, self.width, self.dtype)
         self.memory = len(self._rows.kept)
         self._seeded = generator is not None and not isinstance(generator, np.random.Generator)
+        if self._seeded:
+            generator = whole("seed", generator, 0)
         self._generator = np.random.default_rng(generator)
 
     def step(self, out: Values | None = None) -> Values:
