@@ -50,6 +50,8 @@ FOLDED = 1e-15
 """Chance of what the transform folds; and its rounding."""
 LARGEST_EVEN = 256
 """Order up to which even moments are computed of several measurements."""
+RARE = 1 / 600
+"""Scale below which a number is other than 0 with a chance below e^-600."""
 EXACT = 1e-9
 """Largest relative error of a moment that is told."""
 LARGEST_ENTRY = 2**20
@@ -82,7 +84,11 @@ def discrete_error(rows: Array, scale: float, p: float) -> float | None:
         if log_moment is None:
             return None
         logs[single] = log_moment + p * np.log(distinct[single, -1])
-    if not single.all() and p % 2 == 0:
+    if scale < RARE and p <= LARGEST_EVEN:  # two that are not 0 have no part in it
+        with np.errstate(divide="ignore"):
+            sizes = p * np.log(distinct)
+        logs = math.log(2) - 1 / scale + scipy.special.logsumexp(sizes, axis=1)
+    elif not single.all() and p % 2 == 0:
         if p > LARGEST_EVEN:
             return None
         logs[~single] = _log_even_moments(distinct[~single], scale, int(p) // 2)
@@ -165,7 +171,8 @@ def _reach(whole: Array, scale: float) -> float:
     """An h with P(|sum_j c_j eta_j| > h) <= FOLDED: e^(-x h) times the generating function."""
     ratio, best = math.exp(-1 / scale), math.inf
     for x in np.geomspace(0.05, 0.95, 12) / (scale * float(whole.max())):
-        moments = np.log((1 - ratio) ** 2 / (1 - 2 * ratio * np.cosh(x * whole) + ratio**2))
+        twice = np.exp(x * whole - 1 / scale) + np.exp(-x * whole - 1 / scale)  # 2 q cosh(x c)
+        moments = np.log((1 - ratio) ** 2 / (1 - twice + ratio**2))
         best = min(best, float(moments.sum() - math.log(FOLDED / 2)) / x)
     return best
 

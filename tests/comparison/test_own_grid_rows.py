@@ -9,7 +9,7 @@ import pytest
 import pmldesign as pml
 from pmldesign.comparison import compare
 from pmldesign.errors import InvalidInputError
-from pmldesign.mechanisms import discrete_error, on_own_grid
+from pmldesign.mechanisms import discrete_error, discrete_half_widths, on_own_grid
 from pmldesign.privacy import laplace_error
 
 OWN = "laplace own-grid"
@@ -59,6 +59,25 @@ def test_no_moment_exceeds_that_of_laplace_noise(p):
         assert discrete_error(rows, scale, p) < scale * laplace_error(rows, p=p)
     fine = discrete_error(single, 2000.0, p)
     assert fine == pytest.approx(2000 * laplace_error(single, p=p), rel=1e-5)
+
+
+@pytest.mark.parametrize("p", [2.5, 3, 4, 6, 10, 64, 250])
+@pytest.mark.parametrize("scale", [1 / 599, 1 / 601, 1e-3, 1e-5, 1e-50])
+def test_noise_that_is_hardly_ever_other_than_0(p, scale):
+    """E |V|^p = 2 q sum_j c_j^p (1 + O(q)): a warning of numpy would be an error."""
+    rows = np.array([[1.0, 2.0], [5.0, 0.0], [3.0, -1.0]])
+    log_sum = (
+        math.log(2)
+        - 1 / scale
+        + p * math.log(5)
+        + math.log1p(((np.array([1.0, 2.0, 3.0, 1.0]) / 5) ** p).sum())
+    )
+    found = discrete_error(rows, scale, p)
+    if scale < 1 / 600 or p % 2 == 0:
+        assert found == pytest.approx(math.exp(log_sum / p), rel=1e-9, abs=0)
+    else:
+        assert found is None
+    assert discrete_half_widths(rows, scale, 1e-9).tolist() == [0, 0, 0]
 
 
 def test_nothing_measured_and_what_is_not_known():

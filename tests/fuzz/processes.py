@@ -23,7 +23,8 @@ WALL_SECONDS = 120
 """A case that waits for something that never comes."""
 DOCUMENTED = range(9)
 SHOWN = (0, 3)
-NAN = re.compile(r"(?<![\w.])nan\b", re.IGNORECASE)
+NAN = re.compile(r"(?<![\w.'])nan\b", re.IGNORECASE)
+"""A number; not the text 'nan', which queries for databases tell from identifiers of people."""
 
 
 @dataclass
