@@ -243,7 +243,6 @@ def test_what_may_be_left_out_is_refused_by_name_too(call, says, kind):
     ("call", "says"),
     [
         (lambda: pml.workload([[1, 2], [3]]), "workload must have rows of one length"),
-        (lambda: pml.compare("prefix:4", "tree"), "strategies must be a list, got 'tree'"),
         (lambda: pml.closed_failure_bound(CHANNEL, [0.1, 0.2], 0.1), "each of the 3 secrets"),
         (lambda: pml.closed_failure_bound(CHANNEL, [0.1, np.nan, 0.2], 0.1), "dual must be finite"),
         (lambda: pml.weighted("prefix:4", np.True_), "weights must hold real numbers, got True"),

@@ -92,8 +92,6 @@ def mechanism(
         require_guarantee(guarantee)
     given = None if isinstance(strategy, Strategy) else strategy
     queries = answered_workload(given) if workload is None else as_workload(workload)
-    if guarantee is not None:
-        require_guarantee(guarantee)
     if neighbours is None:
         neighbours = getattr(given, "neighbours", Neighbours.ADD_REMOVE)
     if known is not None:

@@ -239,8 +239,10 @@ def own_lattice(strategy: Strategy) -> Lattice | None:
     matrix = strategy.matrix
     sizes = np.abs(matrix)
     unit = float(sizes[sizes > 0].min())
+    if sizes.max() > LARGEST_ENTRY * unit:
+        return None
     whole = np.rint(matrix / unit)
-    if sizes.max() > LARGEST_ENTRY * unit or (np.abs(matrix - whole * unit) > SAME * sizes).any():
+    if (np.abs(matrix - whole * unit) > SAME * sizes).any():
         return None
     measured = Strategy(strategy.name, whole * unit)
     rows = whole.astype(np.int64)

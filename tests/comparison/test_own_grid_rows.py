@@ -80,6 +80,12 @@ def test_noise_that_is_hardly_ever_other_than_0(p, scale):
     assert discrete_half_widths(rows, scale, 1e-9).tolist() == [0, 0, 0]
 
 
+def test_entries_of_every_size_are_no_whole_numbers_of_the_least():
+    spread = np.eye(3) + 5e-324 * np.eye(3, k=-1)
+    noisy = pml.mechanism(spread, spread, guarantee=pml.PureDP(2))
+    assert not on_own_grid(noisy, 2.0, True).own_grid
+
+
 def test_nothing_measured_and_what_is_not_known():
     assert discrete_error(np.zeros((2, 3)), 0.5, 4.0) == 0
     assert discrete_error(np.array([[1.0, math.pi]]), 0.5, 3.0) is None
