@@ -191,9 +191,14 @@ def show(text: str = "") -> None:
 
 
 def complain(text: str) -> None:
-    """A line on standard error, if anybody can read it."""
+    """A line on standard error."""
+    to_errors(wrapped(text, terminal_width(sys.stderr)) + "\n")
+
+
+def to_errors(text: str) -> None:
+    """Text on standard error, if anybody can read it."""
     try:
-        click.echo(wrapped(text, terminal_width(sys.stderr)), err=True)
+        click.echo(text, err=True, nl=False)
     except OSError:
         _silence(sys.stderr)
 

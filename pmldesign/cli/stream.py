@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -15,10 +14,12 @@ import numpy as np
 from pmldesign.cli.options.fields import argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.cli.options.questions import QuestionOptions
+from pmldesign.cli.process import complain
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import load_workload
 from pmldesign.files.atomic import check_writable, undisturbed
 from pmldesign.files.strategies import read_guarantee, read_question, read_strategy
+from pmldesign.files.workloads import standard_input
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
@@ -32,8 +33,8 @@ from pmldesign.streams.on_line import on_line_of, one_series, series_of, unit_sc
 from pmldesign.streams.stream import Answer, Input, Stream, answers
 from pmldesign.workloads import Workload
 
-CHUNK = 2**16
-"""Bytes that are read at a time, or as many as there are."""
+CHUNK, LONGEST = 2**16, 2**24
+"""Bytes that are read at a time, or as many as there are; and those of a line, at most."""
 HALF_DIGIT = 5e-5
 """Ratios are rounded up."""
 ENDLESS = Endless.name
@@ -76,10 +77,10 @@ class Answers:
         else:
             self._corrections = self.journal.corrections
 
-    def to_all(self, source: Any) -> None:
-        """Answer all lines."""
+    def to_all(self) -> None:
+        """Answer all lines of standard input."""
         count = 0
-        for chunk in _chunks(source):
+        for chunk in _chunks():
             for line in chunk:
                 count += 1
                 try:
@@ -89,16 +90,16 @@ class Answers:
                     raise InvalidInputError(f"line {count} of standard input: {error}") from None
             self._answer()
         if self.lines.open:
-            click.echo(
-                f"note: lines behind the last step are not counted: {self.lines.open}", err=True
-            )
+            complain(f"note: lines behind the last step are not counted: {self.lines.open}")
 
-    def _take(self, line: str) -> None:
-        if not line.endswith("\n") and self.journal is not None:
+    def _take(self, line: bytes) -> None:
+        if len(line) > LONGEST:
+            raise InvalidInputError(f"it has more than {LONGEST} bytes; give each step a line")
+        if not line.endswith(b"\n") and self.journal is not None:
             raise InvalidInputError(
                 "it has no end; a line that may be cut off is not taken in: end it"
             )
-        given = self.lines.read(line.strip())
+        given = self.lines.read(line.decode(errors="replace").strip())
         if given is None:
             return
         following = self._following
@@ -150,14 +151,14 @@ class Answers:
             click.echo(answer_lines(self.stream.identity, first, found), nl=False)
 
 
-def _chunks(source: Any) -> Iterator[list[str]]:
-    """Lines with their ends, as many as there are at a time."""
+def _chunks() -> Iterator[list[bytes]]:
+    """Lines with their ends, as many as there are at a time; one that is too long is the last."""
     rest = b""
-    while data := source.read1(CHUNK):
+    while len(rest) <= LONGEST and (data := standard_input(lambda source: source.read1(CHUNK))):
         *lines, rest = (rest + data).split(b"\n")
-        yield [line.decode(errors="replace") + "\n" for line in lines]
+        yield [line + b"\n" for line in lines]
     if rest:
-        yield [rest.decode(errors="replace")]
+        yield [rest]
 
 
 def _replayed(log: Log) -> str:
@@ -235,15 +236,15 @@ def command(asked: Asked) -> None:
     stream = _endless(asked, len(names)) if endless else _designed(asked, len(names))
     lines = Lines(stream.series, names)
     if not stream.publishable:
-        click.echo("note: floating-point noise, not for publication", err=True)
+        complain("note: floating-point noise, not for publication")
     journal = None
     if asked.state is not None:
         check_writable(asked.state)
         journal = Journal(stream, asked.state)
-        click.echo(f"note: {asked.state} holds raw data, keep it secret", err=True)
+        complain(f"note: {asked.state} holds raw data, keep it secret")
     answers = Answers(stream, journal, lines, asked.commit, asked.gaps is not None)
     try:
-        answers.to_all(sys.stdin.buffer)
+        answers.to_all()
     finally:
         if journal is not None:
             journal.close()
@@ -260,7 +261,7 @@ def _endless(asked: Asked, names: int) -> Stream:
             "--workload and --participation, or design a stream with an end"
         )
     stream = endless_stream(guarantee, series=names or 1)
-    click.echo(f"note: {guarantee.describe(1)}", err=True)
+    complain(f"note: {guarantee.describe(1)}")
     return stream
 
 
@@ -287,11 +288,8 @@ def _designed(asked: Asked, names: int) -> Stream:
     strategy = on_line_of(with_participation(one, schema), workload, guarantee.neighbours)
     stream = Stream(strategy, scale, None, names if series == 1 < names else series)
     if guarantee.neighbours is Neighbours.REPLACE:
-        click.echo(f"note: {guarantee.describe(one.cells)}", err=True)
-        click.echo(
-            f"note: {one.cells - 1} steps are answered; the sum of all {one.cells} is public",
-            err=True,
-        )
+        complain(f"note: {guarantee.describe(one.cells)}")
+        complain(f"note: {one.cells - 1} steps are answered; the sum of all {one.cells} is public")
     return stream
 
 

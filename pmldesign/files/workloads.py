@@ -138,14 +138,19 @@ def write_workload(path: PathName, workload: Workload) -> None:
         writer(handle, workload)
 
 
-def read_standard_input(build: Callable[[Any, str], T], note: Note | None = None) -> T:
-    """What `build` makes of the matrix on standard input; .csv unless it starts as another."""
+def standard_input(read: Callable[[Any], bytes]) -> bytes:
+    """What is read from standard input, a stream of bytes."""
     if sys.stdin is None:
         raise FileError("cannot read standard input: it is closed")
     try:
-        data = sys.stdin.buffer.read(STANDARD_INPUT + 1)
+        return read(sys.stdin.buffer)
     except OSError as error:
         raise FileError(f"cannot read standard input: {error.strerror or error}") from None
+
+
+def read_standard_input(build: Callable[[Any, str], T], note: Note | None = None) -> T:
+    """What `build` makes of the matrix on standard input; .csv unless it starts as another."""
+    data = standard_input(lambda source: source.read(STANDARD_INPUT + 1))
     if len(data) > STANDARD_INPUT:
         raise FileError(
             f"standard input has more than the {STANDARD_INPUT} bytes that are read from it; give "

@@ -131,7 +131,8 @@ class Journal(Owned):
             found, deviations = self.stream.steps(values)
             if not len(found):
                 return found, deviations
-            saved = {**self.stream.save(), "corrections": self.corrections.pairs}
+            taken = [pair for pair in self.corrections.pairs if pair[1] <= self.stream.time]
+            saved = {**self.stream.save(), "corrections": taken}
             identity = saved.pop("identity")
             record = self._log.record or Record(identity)
             lines = record.commit(values, answers(found, deviations), saved)

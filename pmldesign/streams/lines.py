@@ -24,6 +24,8 @@ from pmldesign.streams.rows import INPUT_BITS
 from pmldesign.streams.stream import Input
 
 STEP, CORRECT = "step", "correct"
+DIGITS = 20
+"""Numbers of steps have fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ class Lines:
                 _plain(Fraction(more + dyadic(value), 2**INPUT_BITS))
                 for more, value in zip(self._added, values, strict=True)
             ]
+            for total in sums:
+                dyadic(total)
         given = Given(number, sums[0] if len(sums) == 1 else sums, tuple(self._corrected))
         self._clear()
         return given
@@ -133,7 +137,7 @@ class Lines:
         return numbers
 
     def _step(self, text: str, line: str) -> int:
-        if text.isascii() and text.isdecimal() and int(text) >= 1:
+        if text.isascii() and text.isdecimal() and len(text) < DIGITS and int(text) >= 1:
             return int(text)
         raise self._refusal(line)
 

@@ -161,6 +161,31 @@ def test_streams_that_are_closed_or_full(tmp_path, line, code, err):
         assert (tmp_path / "w.csv").read_text().startswith("1,0,0,0\n")
 
 
+ENDLESS = "pmldesign stream prefix:inf --epsilon 1 --delta 1e-6"
+UNREAD = "error: cannot read standard input: "
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "answers", "err"),
+    [
+        (f"{ENDLESS} <&-", 6, 0, f"{UNREAD}it is closed\n"),
+        (f"{ENDLESS} 0>f", 6, 0, f"{UNREAD}Bad file descriptor\n"),
+        (f"{ENDLESS} < /proc/self/mem", 6, 0, f"{UNREAD}Input/output error\n"),
+        (f"seq 3 | {ENDLESS} --state s 2>/dev/full", 0, 3, ""),
+        (f"seq 3 | {ENDLESS} --state s 2>&-", 0, 3, ""),
+        (f"seq 3 | {ENDLESS} --state s > /dev/full", 6, 0, FULL),
+        (f"seq 3 | {ENDLESS} --state s >&- 2>&-", 6, 0, ""),
+    ],
+)
+def test_streams_of_a_stream(tmp_path, line, code, answers, err):
+    got, stdout, stderr = shell(line, tmp_path)
+    errors = [line for line in stderr.splitlines(keepends=True) if not line.startswith("note: ")]
+    assert (got, len(stdout.splitlines()), "".join(errors)) == (code, answers, err)
+    if "--state" in line:
+        _, stdout, _ = shell("pmldesign stream --replay s", tmp_path)
+        assert len(stdout.splitlines()) >= 1
+
+
 def test_progress_that_nobody_can_read(tmp_path):
     code = EAGER.replace("signal.default_int_handler)", "signal.SIG_IGN); import os; os.close(2)")
     process = start("optimize", "prefix:4", "--json", code=code, cwd=tmp_path)

@@ -1,5 +1,6 @@
 """Tables, facts and progress on a terminal."""
 
+import errno
 import io
 import re
 import sys
@@ -124,3 +125,15 @@ def test_no_progress_without_a_terminal(monkeypatch):
     with progress() as report:
         report("working")
     assert stream.getvalue() == ""
+
+
+def test_progress_on_a_terminal_that_is_gone_is_lost_alone(monkeypatch):
+    class Gone(Terminal):
+        def write(self, _text):
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    with progress() as report:
+        report("working")
+        note("something")
+        report("working on")

@@ -100,7 +100,27 @@ def test_numbers_are_written_in_plain_digits(stream):
         found = stream("prefix:9", f"{line}\n", code=2)
         assert "it must be one number, or its step" in found.stderr
         assert found.stdout == ""
+    for line in ("1" * 5000 + ",1", "0" * 5000 + "1,1", "step," + "1" * 5000):
+        found = stream("prefix:9", f"{line}\n", "--series", "north", code=2)
+        assert "it must be an event (north,2), the end of a step" in found.stderr
     assert stream("prefix:9", "+1e1\r\n -2.\n") == [[1, 10], [2, 8]]
+
+
+def test_lines_without_an_end_do_not_fill_the_memory(stream):
+    found = stream("prefix:9", b"1\n2\n" + b"1" * 3 * 10**7, "--commit", "9", code=2)
+    assert found.stderr.endswith(
+        "error: line 3 of standard input: it has more than 16777216 bytes; give each step a line\n"
+    )
+    assert len(found.stdout.splitlines()) == 2
+
+
+def test_what_stands_before_a_sum_that_is_too_large_is_answered(stream):
+    events = "north,4\nstep\nnorth,9e15\nnorth,1\nnorth,9e15\nstep\n"
+    found = stream("prefix:9", events, "--series", "north", "--commit", "9", code=2)
+    assert "line 6 of standard input: an input of a stream must be at most 2^53" in found.stderr
+    assert found.stdout.startswith("1,")
+    lines = "2,1\nnorth,9e15\nnorth,-9e15\nstep\n"
+    assert stream("prefix:9", lines, "--series", "north") == [[2, 5], [3, 5]]
 
 
 def test_names_of_series_may_have_blanks_around_them(stream):
@@ -137,6 +157,16 @@ def test_corrections_are_counted(stream):
     assert "step 8 cannot be corrected in step 7" in (
         stream("prefix:9", "correct,8,1\n0\n", code=2).stderr
     )
+
+
+def test_a_correction_of_a_refused_step_does_not_count(stream):
+    """That of step 2 would be a third participation where it comes in the next step."""
+    lines = "1\n2\n3\n4\ncorrect,2,-1\ncorrect,4,-1\n5\n"
+    found = stream("prefix:9", lines, "--commit", "9", code=2, participation="2,min-sep=2")
+    assert "people of step 4 may take part in steps 4, 5" in found.stderr
+    assert len(found.stdout.splitlines()) == 4
+    assert stream("prefix:9", "5\ncorrect,2,-1\n6\n") == [[5, 15], [6, 20]]
+    assert "steps 2, 6, 8" in stream("prefix:9", "0\ncorrect,2,-1\n0\n", code=2).stderr
 
 
 def test_a_correction_is_refused_where_a_person_takes_part_once(stream):

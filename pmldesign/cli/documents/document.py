@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pmldesign.cli.process import complain, show, terminal_width, wrapped
+from pmldesign.cli.process import complain, show, terminal_width, to_errors, wrapped
 from pmldesign.errors import PmldesignError
 
 if TYPE_CHECKING:
@@ -159,13 +159,13 @@ class _Progress:
         now = time.monotonic()
         if isinstance(step, str) or now - self.shown > 0.1:
             width = terminal_width(sys.stderr) or WIDTH
-            click.echo(f"{ERASED}{str(step)[: width - 1]}", err=True, nl=False)
+            to_errors(f"{ERASED}{str(step)[: width - 1]}")
             self.shown = now
 
     def clear(self) -> None:
         """Remove the line until the next step."""
         if self.shown > -math.inf:
-            click.echo(ERASED, err=True, nl=False)
+            to_errors(ERASED)
             self.shown = -math.inf
 
 
