@@ -16,6 +16,8 @@ their digits in noise of single precision, in which x_t is off by its rounding a
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -85,6 +87,7 @@ class CorrelatedNoise(Owned):
         if self._seeded:
             generator = whole("seed", generator, 0)
         self._generator = np.random.default_rng(generator)
+        self._starts = [_mark(self._generator)]
 
     def step(self, out: Values | None = None) -> Values:
         """The noise of the next step, shape (d,); in `out` if that is given.
@@ -136,6 +139,7 @@ class CorrelatedNoise(Owned):
                 "identity": self._identity,
                 "time": self.time,
                 "token": secrets.token_hex(16),
+                "starts": self._starts,
                 "kept": self._rows.state(),
             }
 
@@ -144,10 +148,12 @@ class CorrelatedNoise(Owned):
 
         Raises:
             InvalidInputError: steps were taken, the noise has a seed, or the state is of another
-                strategy, width, dtype or guarantee, or this process went on from it before.
+                strategy, width, dtype or guarantee, the generator starts as one that has made
+                noise of it, or this process went on from it before.
         """
         with self._turn:
             self.time = self.require_resumable(state)
+            self._starts = [*map(str, state.get("starts", ())), *self._starts]
             _resumed.add(str(state["token"]))
             self._rows.kept[:] = state["kept"]
 
@@ -162,6 +168,11 @@ class CorrelatedNoise(Owned):
             raise InvalidInputError(
                 f"the state belongs to noise of another dtype than {self.dtype}"
             )
+        if self._starts[0] in map(str, state.get("starts", ())):
+            raise InvalidInputError(
+                "this generator starts as one that has made noise of the saved state, which it "
+                "would repeat; take one with a new seed, or leave it out"
+            )
         if str(state["token"]) in _resumed:
             raise InvalidInputError(
                 "this process went on from this state before; a state is used once: what two runs"
@@ -173,6 +184,12 @@ class CorrelatedNoise(Owned):
     def _identity(self) -> list[float]:
         measured = self._strategy.measure(1.0 / np.arange(1.0, self.cells + 1.0))
         return fingerprint([self.cells, self.width, self.scale], measured)
+
+
+def _mark(generator: np.random.Generator) -> str:
+    """What tells the state of a generator from others."""
+    state = json.dumps(generator.bit_generator.state, default=lambda entries: entries.tolist())
+    return hashlib.blake2b(state.encode(), digest_size=16).hexdigest()
 
 
 class _Bands:

@@ -145,6 +145,26 @@ def test_states_of_other_noise_are_refused():
     made(generator=np.random.default_rng()).resume(noise.save())
 
 
+@pytest.mark.parametrize("source", [np.random.PCG64, np.random.MT19937, np.random.Philox])
+def test_a_checkpoint_takes_no_generator_that_has_made_noise_of_it(source, tmp_path):
+    """Scripts begin with a seeded generator, and begin again so after a crash."""
+    state = None
+    for seed in (7, 8, 2**100):
+        noise = made(generator=np.random.Generator(source(seed)))
+        if state is not None:
+            noise.resume(state)
+        noise.step()
+        np.savez(tmp_path / "state.npz", **noise.save())
+        with np.load(tmp_path / "state.npz") as saved:
+            state = dict(saved)
+        for used in (7, 8, 2**100)[: (7, 8, 2**100).index(seed) + 1]:
+            with pytest.raises(InvalidInputError, match="generator starts as one that"):
+                made(generator=np.random.Generator(source(used))).resume(state)
+    going_on = np.random.Generator(source(7))
+    going_on.standard_normal()
+    made(generator=going_on).resume(state)
+
+
 def test_noise_is_for_one_process_and_never_copied():
     noise = made()
     noise.step()
