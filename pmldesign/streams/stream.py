@@ -20,7 +20,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.streams.encoder import Encoder, Real, dyadic
 from pmldesign.streams.noise import GridNoise, Owned, grid_noise
 from pmldesign.streams.on_line import OnLine
-from pmldesign.streams.sums import require_resumable
+from pmldesign.streams.sums import readable, require_resumable
 from pmldesign_solvers.operators.operator import Array
 
 Input = Real | Sequence[Real]
@@ -195,11 +195,11 @@ class Stream(Owned):
         """Go on from a saved state, which must not be used twice (`log`).
 
         Raises:
-            InvalidInputError: steps were taken, the noise has a seed, or the state is of another
-                strategy, workload or guarantee.
+            InvalidInputError: steps were taken, the noise has a seed, or the state is damaged, or
+                of another strategy, workload or guarantee; with a damaged one no step can be taken.
         """
         seeded = getattr(self.noise, "seeded", False)
-        with self._turn:
+        with readable(), self._turn:
             time = require_resumable(state, self._sums.identity, self.time, seeded=seeded)
             self._turn.begun = True
             for encoder, whole in zip(self._encoders, state["encoder"], strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -209,18 +210,31 @@ def require_resumable(
     return int(state["time"])
 
 
+@contextmanager
+def readable() -> Iterator[None]:
+    """Refuse what is no saved state.
+
+    Raises:
+        InvalidInputError: a part of it is missing, or is not what it has to be.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(
+            "this is no saved state, or one of an earlier version or damaged, which cannot go on"
+        ) from None
+
+
 def require_same(state: Mapping[str, Any], name: str, identity: list[float]) -> None:
     """Refuse what is no saved state, or of another strategy, workload or guarantee.
 
     Raises:
         InvalidInputError: it is.
     """
-    try:
+    with readable():
         saved, _ = np.asarray(state[name], dtype=np.float64), int(state["time"])
-    except (LookupError, TypeError, ValueError):
-        raise InvalidInputError(
-            "this is no saved state, or one of an earlier version, which cannot go on"
-        ) from None
     own = np.array(identity)
     if saved.shape != own.shape or not np.allclose(saved, own, rtol=AGREEMENT, atol=0):
         raise InvalidInputError("the state belongs to another strategy, workload or guarantee")

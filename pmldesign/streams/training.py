@@ -31,7 +31,14 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
 from pmldesign.streams.noise import Owned
 from pmldesign.streams.recurrences import States
-from pmldesign.streams.sums import Sums, fingerprint, question_of, require_resumable, require_same
+from pmldesign.streams.sums import (
+    Sums,
+    fingerprint,
+    question_of,
+    readable,
+    require_resumable,
+    require_same,
+)
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
 
@@ -151,7 +158,7 @@ class CorrelatedNoise(Owned):
                 strategy, width, dtype or guarantee, the generator starts as one that has made
                 noise of it, or this process went on from it before.
         """
-        with self._turn:
+        with readable(), self._turn:
             self.time = self.require_resumable(state)
             self._starts = [*map(str, state.get("starts", ())), *self._starts]
             _resumed.add(str(state["token"]))
@@ -164,9 +171,10 @@ class CorrelatedNoise(Owned):
             InvalidInputError: as `resume`.
         """
         time = require_resumable(state, self._identity, self.time, seeded=self._seeded)
-        if np.asarray(state["kept"]).dtype != self.dtype:
+        kept, own = np.asarray(state["kept"]), self._rows.kept
+        if (kept.dtype, kept.shape) != (own.dtype, own.shape):
             raise InvalidInputError(
-                f"the state belongs to noise of another dtype than {self.dtype}"
+                f"the state belongs to noise of another dtype than {self.dtype}, or is damaged"
             )
         if self._starts[0] in map(str, state.get("starts", ())):
             raise InvalidInputError(
@@ -354,7 +362,7 @@ class VectorStream(Owned):
         Raises:
             InvalidInputError: as `Stream.resume`, or vectors of another length.
         """
-        with self._turn:
+        with readable(), self._turn:
             self._noise.require_resumable(state)
             require_same(state, "answers", self._sums.identity)
             self._noise.resume(state)

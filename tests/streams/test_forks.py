@@ -321,6 +321,27 @@ def test_a_state_goes_on_in_a_new_stream_of_the_same_guarantee_alone(strategy):
     fast(strategy, None).resume(saved)
 
 
+@pytest.mark.parametrize("kind", [fast, endless, vectors])
+def test_damaged_states_are_refused_by_name_and_go_no_further(strategy, kind):
+    first = kind(strategy, None)
+    value_of(first, 1.0)
+    saved = first.save()
+    damaged = []
+    for key in {*saved} - {"starts"}:
+        damaged.append({other: saved[other] for other in saved if other != key})
+    for key in {"identity", "answers", "time", "encoder", "decoder", "kept"} & {*saved}:
+        cut = saved[key][:-1] if np.ndim(saved[key]) else -1
+        damaged += [{**saved, key: value} for value in (None, "zz", cut)]
+    for state in damaged:
+        stream = kind(strategy, None)
+        with pytest.raises(InvalidInputError, match=r"no saved state|state belongs to|used once"):
+            stream.resume(state)
+        if stream.time:
+            with pytest.raises(InvalidInputError, match="broke off"):
+                value_of(stream, 1.0)
+    kind(strategy, None).resume(first.save())
+
+
 def test_the_sampler_of_releases_draws_anew_in_every_process():
     pytest.importorskip("opendp")
     draw(Noise.GAUSSIAN, 1e15, 3)
