@@ -167,7 +167,8 @@ class Service(Supervisor):
         fed = [self._feeder(end)]
         if end and self.rng.random() < 0.1:  # it waits until the stream of the first has ended
             fed.append(self._feeder(end))
-        for child, doomed, full in fed:
+        # those that go on until they are killed come first: the others may wait for one of them
+        for child, doomed, full in sorted(fed, key=lambda feeder: feeder[1] is not None):
             if doomed is None and end:
                 time.sleep(self.rng.uniform(0, LONGEST))
                 if self.rng.random() < 0.5:
