@@ -182,7 +182,7 @@ def _together(values: Sequence[Real]) -> Array | None:
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype not in (np.float64, np.int64):
         return None
-    if not (np.abs(array) <= LARGEST_INPUT).all():
+    if not ((array >= -LARGEST_INPUT) & (array <= LARGEST_INPUT)).all():
         return None
     return np.asarray(np.floor(array * 2.0**INPUT_BITS))
 

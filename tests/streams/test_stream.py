@@ -207,6 +207,8 @@ def test_inputs_are_checked_before_a_step(designed):
     for wrong in (float("nan"), float("inf"), 1e300, "1", None):
         with pytest.raises(InvalidInputError, match="input of a stream"):
             stream.steps([1.0, wrong])
+    with pytest.raises(InvalidInputError, match="at most 2"):
+        stream.steps(np.full(30, np.iinfo(np.int64).min))  # whose absolute value is itself
     for wrong in (5, (x for x in range(3))):
         with pytest.raises(InvalidInputError, match="steps takes a list of inputs, got"):
             stream.steps(wrong)
