@@ -288,7 +288,7 @@ class Record:
 
     def digest(self, step: int, value: Input) -> str:
         """The digest of an input, as the stream takes it in."""
-        numbers = np.atleast_1d(np.asarray(value, dtype=object))
+        numbers = value if isinstance(value, Sequence | np.ndarray) else (value,)
         text = ",".join([str(step), *(f"{dyadic(number):x}" for number in numbers)]).encode()
         return hashlib.blake2b(text, key=bytes.fromhex(self.key), digest_size=8).hexdigest()
 

@@ -264,14 +264,12 @@ def test_states_that_are_no_longer_needed_are_removed(designed, tmp_path, monkey
 def test_inputs_are_compared_as_the_stream_counts_them(designed, tmp_path):
     opened = journal(designed, tmp_path / "state")
     opened.steps([3, 2.5, -0.0])
-    opened.step(np.array(7))
-    same_numbers = ((1, 3.0), (2, np.float64(2.5)), (3, 0), (1, np.int64(3)), (4, np.array(7)))
-    for step, same in same_numbers:
+    for step, same in ((1, 3.0), (2, np.float64(2.5)), (3, 0), (1, np.int64(3))):
         opened.again(step, same)
     for step, other in ((1, 2.5), (2, 3), (2, 2.5000001)):
         with pytest.raises(InvalidInputError, match="was answered already, for another number"):
             opened.again(step, other)
-    for step in (0, 5, -1):
+    for step in (0, 4, -1):
         with pytest.raises(InvalidInputError, match="is not answered yet"):
             opened.again(step, 1.0)
     digests = [line.split(",")[3] for line in (tmp_path / "state").read_text().splitlines()[1:4]]
