@@ -325,11 +325,9 @@ def distances_between(
     matrix: Array, norm: Norm, entry_units: float = 0.0, labels: Indices | None = None
 ) -> tuple[Array, Indices | None, int]:
     """Distances of the columns over 2^e, which column each cell has if some are equal, and e."""
-    cell_of = None
-    if norm == "l2":
-        matrix, cell_of = distinct_columns(matrix, labels)
-        labels = np.arange(matrix.shape[1])
+    distinct, cell_of = distinct_columns(matrix, labels)
+    labels = np.arange(distinct.shape[1])
     distances, exponent = scaled_distances(
-        matrix, norm=norm, entry_units=entry_units, labels=labels
+        distinct, norm=norm, entry_units=entry_units, labels=labels
     )
     return distances, cell_of, exponent

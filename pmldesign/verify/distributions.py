@@ -98,33 +98,47 @@ class Rows:
 
 
 def rows_of(
-    numbers: Header, distances: Sequence[Sequence[Any]], *, merge: bool = False, share: Any = 1
+    numbers: Header,
+    distances: Sequence[Sequence[Any]],
+    *,
+    cell_of: Sequence[int] | None = None,
+    merge: bool = False,
+    share: Any = 1,
 ) -> Rows:
     """All cells with their distances.
 
     Args:
         numbers: of the guarantee.
-        distances: of all pairs of cells.
+        distances: of all pairs of cells, or of columns that some of them share.
+        cell_of: which of these columns each cell has; None for its own.
         merge: whether cells with equal columns are to be one, with the sum of their masses.
         share: of the distribution that the guarantee is about; what is left may be anywhere.
     """
-    vectors = [[share * least for least in alpha_of(numbers, len(distances))]]
+    cells = len(distances) if cell_of is None else len(cell_of)
+    vectors = [[share * least for least in alpha_of(numbers, cells)]]
     moved, sample = None, numbers.get("sample")
     if sample is not None:
         counts = sample["counts"]
-        if len(counts) != len(distances) or min(counts) < 0:
+        if len(counts) != cells or min(counts) < 0:
             raise ValueError("the counts of the sample are no number for each cell")
         vectors.append([share * arb(count) / sum(counts) for count in counts])
         moved = share * arb(sample["radius"]) / 2
+    if cell_of is not None:
+        vectors = [_sums(masses, cell_of) for masses in vectors]
     if merge:
         first = [next(j for j, value in enumerate(row) if value.is_zero()) for row in distances]
-        kept = sorted(set(first))
+        kept, place = np.unique(first, return_inverse=True)
         distances = [[distances[i][j] for j in kept] for i in kept]
-        vectors = [
-            [total(m for m, cell in zip(masses, first, strict=True) if cell == k) for k in kept]
-            for masses in vectors
-        ]
+        vectors = [_sums(masses, place.tolist()) for masses in vectors]
     return Rows(distances, vectors[0], 1, vectors[1] if sample else None, moved)
+
+
+def _sums(masses: Sequence[Any], places: Sequence[int]) -> list[Any]:
+    """What cells of the same place have together."""
+    sums = [arb(0)] * (max(places) + 1)
+    for mass, place in zip(masses, places, strict=True):
+        sums[place] += mass
+    return sums
 
 
 def alpha_of(numbers: Header, cells: int) -> list[Any]:

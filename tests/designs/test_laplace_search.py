@@ -208,3 +208,21 @@ def test_errors_that_end_far_too_late_twice_are_refused(monkeypatch):
     monkeypatch.setattr(rivals, "error_seconds", lambda *_: 1.9)
     with pytest.raises(InvalidInputError, match="p = 4 take about 4 s, far beyond the time limit"):
         rivals.require_time_for_error(design, DesignOptions(time_limit=1.0))
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [pml.PureDP(1.0), pml.PureDP(1.0, "replace"), pml.PML(1.0, 1e-5)],
+    ids=["add-remove", "replace", "pml"],
+)
+def test_few_different_cells_of_very_many_have_the_design_of_these(guarantee):
+    """All pairs of 24,000 cells are never written out; under PML equal cells have much together."""
+    distinct = np.array([[1.0, 0, 0, 1, 2], [0, 1, 0, 1, -1], [0, 0, 1, 1, 0]])
+    queries = distinct[:, np.arange(24_000) % 5]
+    few = guarantee
+    if guarantee.pml:
+        few = pml.PML(1.0, tuple(np.bincount(np.arange(24_000) % 5) * 1e-5))
+    made = pml.optimize(queries, guarantee=guarantee, noise="laplace")
+    assert made.strategy.shape[1] == 24_000
+    expected = pml.optimize(distinct, guarantee=few, noise="laplace").error()
+    assert made.error() == pytest.approx(expected, rel=1e-3)

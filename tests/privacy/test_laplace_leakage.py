@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from leakages import laplace_leakage_bound, pml_from_dp
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy import extreme_output_leakage
+from pmldesign.privacy import PML, calibrate, extreme_output_leakage
 from pmldesign.privacy import laplace_leakage as module
 
 
@@ -163,3 +163,10 @@ def test_scales_are_checked(scale):
 def test_distances_of_too_many_cells_are_refused_before_they_are_taken():
     with pytest.raises(InvalidInputError, match=r"30000 x 30000 entries .*fewer cells"):
         laplace_leakage_bound(np.ones((1, 30_000)), scale=1.0, alpha=1e-5)
+
+
+def test_equal_cells_of_very_many_have_their_probabilities_together():
+    """Two kinds of cells, of 0.1 and 0.2 at least: log 1/(a + (1 - a) e^(-1/b)) at a = 0.1."""
+    matrix = (np.arange(30_000) < 10_000).astype(float)[None]
+    scale = calibrate(matrix, PML(0.5, 1e-5), noise="laplace").scale
+    assert scale == pytest.approx(-1 / math.log((math.exp(-0.5) - 0.1) / 0.9), rel=1e-6)

@@ -42,6 +42,32 @@ def test_distances_of_products_from_their_factors(seed, count):
 
 
 @pytest.mark.parametrize("kind", ["laplace", "slack", "envelope"])
+def test_pml_of_few_different_cells_of_very_many(kind, tmp_path):
+    """What equal cells have together counts: with each alone the noise would be far too little."""
+    queries = np.vstack([np.ones(2100), np.arange(2100) < 5, np.arange(2100) % 7 == 0])
+    alpha = 1e-4
+    guarantee, noise = {
+        "laplace": (pml.PML(1, alpha), "laplace"),
+        "slack": (pml.ApproxPML(1, 1e-3, alpha), "gaussian"),
+        "envelope": (pml.EnvelopePML(1, 1e-3, alpha), "gaussian"),
+    }[kind]
+    best = pml.factorize(queries, neighbours="replace")
+    noisy = pml.mechanism(best, guarantee=guarantee, noise=noise)
+    path = tmp_path / "repeated.npz"
+    pml.write_strategy(path, best, mechanism=noisy)
+    result = pml.verify_file(path, workload=queries)
+    assert result.holds, result.failures
+    assert not result.unchecked
+    header, arrays = read_archive(path)
+    header["scale"] *= 0.99
+    changed = {key: value for key, value in arrays.items() if key != "header"}
+    header[KEY] = digest_of(header, changed)
+    np.savez(path, header=np.array(json.dumps(header)), **changed)
+    failures = pml.verify_file(path, workload=queries).failures
+    assert {"guarantee", "achieved"} <= {claim.name for claim in failures}
+
+
+@pytest.mark.parametrize("kind", ["laplace", "slack", "envelope"])
 def test_pml_of_a_product_beyond_the_cells_that_are_written_out(kind, tmp_path, monkeypatch):
     monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 10)
     guarantee = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -33,12 +33,13 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import public_for
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee, PureDP
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.neighbours import Neighbours, distinct_columns
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, baseline, product_strategy
 from pmldesign.strategies.baselines.nested import OrbitCounts, known_places, nested_of, of_weights
 from pmldesign.strategies.identity_and_rows import IdentityAndRows, outweigh
-from pmldesign.workloads import Workload
+from pmldesign.workloads import DenseWorkload, Workload
+from pmldesign.workloads.base import MAX_ENTRIES
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.union import tables_asked
 from pmldesign_solvers.norm.solution import BEYOND, Status
@@ -258,11 +259,15 @@ class LaplaceSearch:
         return mechanism_seconds(candidate, *asked) <= left
 
     def _descend(self, starts: list[Strategy]) -> Status:
-        """The search over matrices, from all starts that can be written out."""
+        """The search over matrices, from all starts that can be written out; others as they are."""
         named: dict[str, Array] = {}
+        large: list[Strategy] = []
         for number, start in enumerate(starts):
             name = f"{start.name} ({number})" if start.name in named else start.name
-            named[name] = start.matrix
+            if math.prod(start.shape) > MAX_ENTRIES:
+                large.append(start)
+            else:
+                named[name] = start.matrix
         rule = scale_rule(self.guarantee, self.workload.shape[1])
         solution = self._solve(
             rule,
@@ -273,6 +278,7 @@ class LaplaceSearch:
         # the exact calibration decides, also where two strategies differ by its rounding only
         self._compare([_strategy(solution.strategy)])
         self.table = list(solution.starts)
+        self._compare(large)
         return solution.status
 
     def _solve(
@@ -286,9 +292,22 @@ class LaplaceSearch:
     ) -> SearchSolution:
         asked = self.workload if workload is None else workload
         restarts = RESTARTS if tables_asked(asked) is None else RESTARTS_ON_TABLES
-        public = not isinstance(rule, AddRemoveL1)
+        if not isinstance(rule, AddRemoveL1):
+            asked = asked.without_offsets()[0]
+            many = asked.shape[1] ** 2 > MAX_ENTRIES  # the search is about those that differ
+            cell_of = distinct_columns(asked.to_dense())[1] if many else None
+            if cell_of is not None:
+                first = np.unique(cell_of, return_index=True)[1]
+                solution = self._solve(
+                    rule.on_cells(cell_of),
+                    {name: matrix[:, first] for name, matrix in named.items()},
+                    limit,
+                    dp_restarts=dp_restarts,
+                    workload=DenseWorkload(asked.to_dense()[:, first]),
+                )
+                return replace(solution, strategy=solution.strategy[:, cell_of])
         return l1_strategies.solve(
-            asked.without_offsets()[0] if public else asked,
+            asked,
             self.p,
             scale=rule,
             starts=named,

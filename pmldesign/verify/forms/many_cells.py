@@ -18,7 +18,7 @@ which the polar factor of M bounds from below, or of many queries norm(M)_F^3 / 
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from flint import arb
 from pmldesign.verify import rounding
 from pmldesign.verify.balls import dual_norm, largest, root, total
 from pmldesign.verify.distributions import Rows, rows_of
+from pmldesign.verify.forms.form import MOST_CELLS
 from pmldesign.verify.forms.structured import NORMS, RowsOf, profile
 from pmldesign.verify.report import Header
 
@@ -52,9 +53,9 @@ class Distances:
         self._largest: dict[str, Any] = {}
 
     def all(self, norm: str) -> list[list[Any]]:
-        """The distances of all pairs."""
+        """The distances of all pairs; of very many cells those of different columns."""
         if norm not in self._kept:
-            arithmetic, R = self.strategy.arithmetic, self.strategy.R
+            arithmetic, R = self.strategy.arithmetic, self._columns[0]
             if norm == "l1":
                 self._kept[norm] = arithmetic.absolute_distances(R)
             else:
@@ -66,17 +67,24 @@ class Distances:
 
     def known(self) -> dict[str, RowsOf]:
         """How far columns are apart, for guarantees that speak of the cells."""
-        if not self.strategy.many:
-            return {norm: partial(self.rows, norm) for norm in ("l1", "l2")}
-        if self.strategy.header.get("guarantee_numbers", {}).get("kind") != "pml":
+        pml = self.strategy.header.get("guarantee_numbers", {}).get("kind") == "pml"
+        if self.strategy.many and not pml:
             return {}
+        if self._columns[0].shape[1] <= MOST_CELLS or not self.strategy.many:
+            return {norm: partial(self.rows, norm) for norm in ("l1", "l2")}
         norm = NORMS[self.strategy.header["noise"]]
         far = self.sensitivity(norm)
         return {} if far is None else {norm: profile([far], [self.strategy.R.shape[1] - 1], 1)}
 
     def rows(self, norm: str, numbers: Header) -> Rows:
         """The same with what a guarantee says about the cells."""
-        return rows_of(numbers, self.all(norm), merge=norm == "l2")
+        return rows_of(numbers, self.all(norm), cell_of=self._columns[1], merge=norm == "l2")
+
+    @cached_property
+    def _columns(self) -> tuple[Any, Any]:
+        """R, of very many cells its different columns, and which of them every cell has."""
+        R = self.strategy.R
+        return kinds(R) if self.strategy.many else (R, None)
 
     def sensitivity(self, norm: str) -> Any:
         """The largest distance of neighbours."""
@@ -142,7 +150,14 @@ def largest_distance(R: Any, norm: str, claimed: Any) -> Any:
 
 def different(matrix: Any) -> Any:
     """The columns that differ, in the order in which they come first."""
-    return matrix[:, np.sort(np.unique(matrix, axis=1, return_index=True)[1])]
+    return kinds(matrix)[0]
+
+
+def kinds(matrix: Any) -> tuple[Any, Any]:
+    """The same, and which of them every column is."""
+    _, first, number = np.unique(matrix, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return matrix[:, first[order]], np.argsort(order)[number.ravel()]
 
 
 def _farthest(columns: Any, norm: str) -> float:
