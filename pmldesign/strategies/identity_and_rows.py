@@ -36,7 +36,7 @@ from pmldesign.workloads.public import Public
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.operators.intervals import separable_trace
-from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.operators.operator import Array, Indices
 
 if TYPE_CHECKING:
     from pmldesign.strategies.whole.lattice import Lattice
@@ -95,6 +95,10 @@ class IdentityAndRows(StructuredStrategy):
         """R, shape (r, n); refused if too large."""
         check_entries(f"strategy {self.name!r}", self.shape)
         return read_only(np.vstack([np.diag(self.diagonal), self.rows]))
+
+    def column_labels(self) -> Indices:
+        """All columns differ: each has a weight in a row of its own."""
+        return np.arange(self.cells)
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""

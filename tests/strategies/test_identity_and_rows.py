@@ -1,3 +1,4 @@
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy import DistanceProfile, Neighbours
+from pmldesign.privacy import PML, DistanceProfile, Neighbours, calibrate
 from pmldesign.strategies import (
     DENSE_ROWS,
     BesideStrategy,
@@ -113,3 +114,10 @@ def test_a_single_column_is_as_far_from_itself_as_nothing():
     ]:
         assert pml.calibrate(total, guarantee, noise=noise).scale == 0
     assert total.sensitivity_under("replace", "l1") == 0
+
+
+def test_the_noise_of_very_many_cells_under_pml_takes_no_matrix():
+    """All cells differ, and the farthest two are 2 + 1 apart."""
+    strategy = IdentityAndRows("ramp", np.ones(24_000), np.linspace(0, 1, 24_000)[None])
+    scale = calibrate(strategy, PML(1.0, 1e-5), noise="laplace").scale
+    assert scale == pytest.approx(-3 / math.log((math.exp(-1) - 1e-5) / (1 - 1e-5)), rel=1e-5)
