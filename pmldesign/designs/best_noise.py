@@ -232,13 +232,18 @@ def improve(
     if noise == "auto" and Noise.GAUSSIAN in kinds and sure:
         noise = "gaussian"
     first = (polished and polished.before) or _least_norm(factorization, guarantee, noise)
-    gained = polished if polished is not None and polished.improved else None
-    tried = [first, *(search.mechanism for search in (gained, searched) if search is not None)]
-    found = [on_own_grid(noisy, p, options.own_grid) for noisy in tried]
-    allowed = allowed if cube is None else tuple(dict.fromkeys([*allowed, Noise.CUBE]))
-    cube = cube if cube is None or noise == "cube" or _is_better(cube, found, p) else None
-    mechanisms = (*found, cube.mechanism) if cube is not None else tuple(found)
-    designs = Optimized(factorization, polished, searched, guarantee, mechanisms, cube, interrupted)
+    tried = [first, *(search.mechanism for search in (polished, searched) if search is not None)]
+    least, *others = [on_own_grid(noisy, p, options.own_grid) for noisy in tried]
+    others = [one for one in others if one.noise is not least.noise or _is_better(one, [least], p)]
+    mechanisms = [least, *others]
+    if cube is not None:
+        allowed = tuple(dict.fromkeys([*allowed, Noise.CUBE]))
+        if _is_better(cube.mechanism, mechanisms, p):
+            mechanisms.append(cube.mechanism)
+        elif noise != "cube":
+            cube = None
+    found = tuple(mechanisms)
+    designs = Optimized(factorization, polished, searched, guarantee, found, cube, interrupted)
     return with_rivals(designs, options, allowed, names=rivals, streaming=streaming)
 
 
@@ -251,9 +256,9 @@ def _starts(factorization: Design, options: DesignOptions) -> list[Strategy]:
     return [strategy.once for strategy in starts]
 
 
-def _is_better(search: Searched, others: Sequence[Mechanism], p: float) -> bool:
+def _is_better(found: Mechanism, others: Sequence[Mechanism], p: float) -> bool:
     """Whether what was found is better than all others, by more than rounding."""
-    return search.mechanism.error(p) < (1 - CLOSE) * min(other.error(p) for other in others)
+    return found.error(p) < (1 - CLOSE) * min(other.error(p) for other in others)
 
 
 def _cube_search(

@@ -257,12 +257,6 @@ class Searched:
     before: Mechanism | None = None
 
     @property
-    def improved(self) -> bool:
-        """Whether it is better than every start, by more than rounding."""
-        least = min(start.before for start in self.starts)
-        return min(start.after for start in self.starts) < least * (1 - 1e-12)
-
-    @property
     def settled(self) -> int:
         """How many starts were followed to a point from which no small step gains."""
         return sum(start.settled for start in self.starts)
@@ -278,8 +272,8 @@ class Optimized(Drawn, Displayed):
             wanted.
         laplace_design: the search for Laplace noise; None likewise.
         guarantee: what the noise meets; None for a scale equal to the sensitivity.
-        mechanisms: the strategy of least norm with noise, then what searches found, but for one
-            for Gaussian noise that gained nothing.
+        mechanisms: the strategy of least norm with noise, then what searches found, but for what
+            gains nothing on it with the same noise.
         cube_design: the search for cube noise; None unless it was asked for, or is the best.
         interrupted: whether Ctrl-C ended any part of the work, also one that found nothing better.
     """

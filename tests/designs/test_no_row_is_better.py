@@ -89,6 +89,8 @@ def test_the_design_is_the_best_row(seed):
         "prefix:33 --rel-gap 0.5 --p 4",
         "histogram:6",
         "prefix:6 --noise laplace --known total",
+        "parity:5,5 --epsilon 1 --delta 1e-9 --noise laplace",
+        "total:4*all-range:2*total:3 --epsilon 3 --neighbours replace --p 4",
     ],
 )
 def test_the_table_of_optimize_begins_with_the_design(line):
