@@ -229,11 +229,9 @@ class Work:
 
     def _design(self, workers: Workers) -> None:
         relations = self.task.relations()
-        named = [entry for entry in self.asked if isinstance(entry, str)]
-        rivals = [name for name in named if name not in DESIGNED]
         keys = list(product(range(len(self.workloads)), self.task.values, relations))
         tasks = [
-            partial(self.task.designed, self.names, rivals, self.workloads[w], p, relation)
+            partial(self.task.designed, self.names, self._rivals(w), self.workloads[w], p, relation)
             for w, p, relation in keys
         ]
         with closing(run_all(tasks, workers)) as results:
@@ -248,6 +246,14 @@ class Work:
                 if designed.interrupted:
                     self.interrupted = True
                     return
+
+    def _rivals(self, w: int) -> list[str]:
+        """The baselines that have a row for a workload."""
+        return [
+            entry
+            for s, entry in enumerate(self.asked)
+            if isinstance(entry, str) and entry not in DESIGNED and (w, s) not in self.left_out
+        ]
 
     def _say(self, text: str) -> None:
         if self.announce is not None:

@@ -77,8 +77,8 @@ def gaussian_design(
     before = mechanism(start, workload, guarantee=guarantee, noise="gaussian", p=p)
     after, status = _descended(before, p, guarantee, time_limit, callback)
     best = min(before, after, key=lambda candidate: candidate.error(p))
+    end = math.inf if time_limit is None else begin + time_limit
     if status is not Status.INTERRUPTED:
-        end = math.inf if time_limit is None else begin + time_limit
         rivals = list(_baselines(workload, guarantee, p, end))
         rival = min(rivals, key=lambda candidate: candidate.error(p), default=best)
         if rival.error(p) < best.error(p) * (1 - ROUNDING):
@@ -86,6 +86,8 @@ def gaussian_design(
             left = None if left is None else max(left, LITTLE)
             polished, status = _descended(rival, p, guarantee, left, callback)
             best = min(rival, polished, key=lambda candidate: candidate.error(p))
+    if status is not Status.INTERRUPTED and time.perf_counter() >= end:
+        status = Status.TIME_LIMIT  # perhaps before the last baseline
     return Searched(
         mechanism=best,
         status=status,

@@ -91,9 +91,9 @@ def with_rivals(
         return limit - (time.perf_counter() - begin)
 
     try:
-        for strategy in _strategies(designs, options, names, left):
+        for strategy, named in _strategies(designs, options, names, left):
             for rival in _noisy(strategy, designs, options, open_kinds, streaming=streaming):
-                if error_seconds(strategy, rival.workload, rival.noise, p) <= left():
+                if named or error_seconds(strategy, rival.workload, rival.noise, p) <= left():
                     best = smallest_error([best, rival], p)
     except KeyboardInterrupt:
         designs = replace(designs, interrupted=True)
@@ -109,7 +109,7 @@ def _is_settled(designs: Optimized, kind: Noise) -> bool:
         return False
     if designs.guarantee is not None and designs.guarantee.pml:
         polished = designs.gaussian_design
-        return polished is not None and polished.status is not Status.INTERRUPTED
+        return polished is not None and polished.status is Status.COMPLETED
     return designs.norm_design.certificate.gap <= CLOSE
 
 
@@ -122,8 +122,8 @@ def _spent(designs: Optimized) -> float:
 
 def _strategies(
     designs: Optimized, options: DesignOptions, names: Sequence[str], left: Callable[[], float]
-) -> Iterator[Strategy]:
-    """The baselines that the search has not looked at, unless they take too long."""
+) -> Iterator[tuple[Strategy, bool]]:
+    """The baselines, and whether they are named; of others those that do not take too long."""
     design = designs.norm_design
     for name in dict.fromkeys([*names, *usual_baselines(design.workload)]):
         asked = design.workload, designs.guarantee, design.neighbours
@@ -134,7 +134,8 @@ def _strategies(
                     continue
             strategy = baseline(name, design.workload)
             if not strategy.only_compared:
-                yield strategy.coarse() if design.strategy.by_diameter else strategy
+                coarse = design.strategy.by_diameter
+                yield strategy.coarse() if coarse else strategy, name in names
         except InvalidInputError:  # it is too large, takes too long, or is for other queries
             continue
 

@@ -10,8 +10,9 @@ from click.testing import CliRunner
 
 import pmldesign as pml
 from pmldesign.cli import main
-from pmldesign.designs import error_seconds, row_seconds
-from pmldesign.errors import PmldesignError
+from pmldesign.comparison import tasks
+from pmldesign.designs import error_seconds, rivals, row_seconds
+from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.privacy import Neighbours, Noise
 from pmldesign.strategies import baseline
 from pmldesign.workloads import as_workload
@@ -24,6 +25,11 @@ GUARANTEES = (
     pml.ApproxDP(1.0, 1e-5),
     pml.ApproxDP(8.0, 1e-9),
     pml.ZCDP(0.1),
+)
+ON_PRIORS = (
+    pml.PML(0.5, 0.1),
+    pml.ApproxPML(0.5, 1e-6, 0.1),
+    pml.EnvelopePML(0.8, 1e-3, 0.1),
 )
 LIMITS = ({}, {"max_steps": 1}, {"rel_gap": 0.5}, {"time_limit": 1e-3})
 
@@ -42,13 +48,15 @@ def random_question(rng):
     asked = dict(LIMITS[rng.integers(len(LIMITS))])
     guarantee = GUARANTEES[rng.integers(len(GUARANTEES))]
     noise, p = str(rng.choice(["auto", "gaussian", "laplace"])), 2.0
-    kind = str(rng.choice(["add-remove", "replace", "participation"]))
+    kind = str(rng.choice(["add-remove", "replace", "participation", "priors"]))
     if kind == "participation":
         times, apart = rng.integers(1, 4, 2)
         asked["participation"] = f"{times},{rng.choice(['every', 'min-sep'])}={apart}"
     else:
         p = float(rng.choice([2.0, 4.0, math.inf]))
-    if kind == "replace":
+    if kind == "priors":
+        guarantee = ON_PRIORS[rng.integers(len(ON_PRIORS))]
+    elif kind == "replace":
         if guarantee is None:
             asked["neighbours"] = kind
         else:
@@ -91,6 +99,8 @@ def test_the_design_is_the_best_row(seed):
         "prefix:6 --noise laplace --known total",
         "parity:5,5 --epsilon 1 --delta 1e-9 --noise laplace",
         "total:4*all-range:2*total:3 --epsilon 3 --neighbours replace --p 4",
+        "prefix:3 --epsilon 1 --delta 1e-6 --alpha 0.1 --noise gaussian --time-limit 1e-3",
+        "haar:4 --epsilon 0.8 --delta 1e-3 --alpha 0.2 --noise gaussian --p inf --time-limit 1e-3",
     ],
 )
 def test_the_table_of_optimize_begins_with_the_design(line):
@@ -102,6 +112,32 @@ def test_the_table_of_optimize_begins_with_the_design(line):
     assert rows[0]["ratio"] == 1.0
     for row in rows[1:]:
         assert rows[0]["error"] <= row["error"] * (1 + 1e-6), row
+
+
+def test_without_any_time_rows_that_were_asked_for_count_all_the_same(monkeypatch):
+    """A busy machine: time is over before anything is looked at."""
+    monkeypatch.setattr(rivals, "BEYOND", -1e9)
+    asked = {"guarantee": pml.ApproxPML(0.8, 1e-3, 0.3), "noise": "gaussian", "time_limit": 1e-3}
+    design, *rows = pml.compare("prefix:3", ["design", "identity"], **asked).rows
+    assert design.error <= rows[0].error * (1 + 1e-6)
+
+
+def test_a_row_that_is_left_out_takes_no_time_with_the_design(monkeypatch):
+    def refused(name, *_):
+        if name == "workload":
+            raise InvalidInputError("it takes minutes")
+
+    monkeypatch.setattr(tasks, "require_quick", refused)
+    monkeypatch.setattr(rivals, "require_quick", refused)
+    seen = []
+    monkeypatch.setattr(
+        rivals, "baseline", lambda name, workload: seen.append(name) or baseline(name, workload)
+    )
+    asked = ["design", "tree:3", "workload"]
+    (shown,) = pml.compare_all(["prefix:5"], asked, max_steps=1, rel_gap=1e-12, leave_out=True)
+    assert [row.strategy for row in shown.rows] == ["design", "tree:3"]
+    assert "tree:3" in seen
+    assert "workload" not in seen
 
 
 def test_a_design_for_replace_is_not_worse_than_that_for_add_remove():
