@@ -85,12 +85,14 @@ def test_every_public_name_is_in_the_manual():
 
 NAME = re.compile(r"(?<![\w/~.-])pmldesign(?:_solvers)?(?:\.[A-Za-z_]\w*)+(?![\w/-])")
 """A module or what is in one, and no address or file."""
+BESIDE = ("CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")
+"""Pages outside of the site."""
 
 
 def test_every_name_of_the_packages_that_a_page_mentions_exists():
     found = {
         name
-        for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+        for page in [*PAGES, *(ROOT / other for other in BESIDE)]
         for name in NAME.findall(page.read_text())
     }
     assert {"pmldesign.error_bounds", "pmldesign_solvers.search.tents"} <= found

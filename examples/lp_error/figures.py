@@ -84,7 +84,7 @@ def draw(axes: Axes, rows: list[Row], growth: Growth, size: str, names: dict[str
     reach = sorted((n, bounds["least variance"] or 0.0) for n, bounds in certified)
     heights = [value / growth(n, p) for n, value in reach]
     axes.fill_between([n for n, _ in reach], 0, heights, color=BOUND, alpha=0.2, linewidth=0)
-    line(reach, "--", "no mechanism is below", BOUND)
+    line(reach, "--", "no mechanism is below, worst case", BOUND)
     for (name, label), form in zip(names.items(), ("^:", "v:"), strict=True):
         points = [(n, value) for n, bounds in certified if (value := bounds[name]) is not None]
         line(points, form, label, COLOURS[6])

@@ -48,10 +48,8 @@ def bounds_figure(bounds: Sequence[Bound]) -> Figure | None:
         axes.axvspan(left, max(universal), color=BOUND, alpha=0.2, linewidth=0)
         axes.set_xlim(left=left)
     axes.set_yticks(range(len(shown)), [bound.name for _, bound in shown])
-    figure.supxlabel(
-        f"error: at least (to the right) or at most; shaded: out of reach of\n{ANY_SIZE}",
-        fontsize="medium",
-    )
+    shaded = f"; shaded: out of reach of\n{ANY_SIZE}" if universal else ""
+    figure.supxlabel(f"error: at least (to the right) or at most{shaded}", fontsize="medium")
     axes.grid(axis="x", alpha=0.3)
     return figure
 

@@ -108,7 +108,7 @@ def test_target_says_it_too():
     asked = "target", "histogram:6", "--max-std", "0.3", "--search-time", "0.05"
     shown = run(*asked)
     assert "Laplace own-grid noise" in shown
-    assert "for every mechanism" in shown
+    assert "for every mechanism, worst case over data of any size" in shown
     data = json.loads(run(*asked, "--json"))
     assert data["noise"]["own_grid"] is True
     assert {row["noise"] for row in data["strategies"]} == {"laplace own-grid"}

@@ -26,7 +26,7 @@ def test_counts_need_what_the_geometric_law_has(target):
     assert found.mechanism.max_std <= target
     assert found.tightest == pytest.approx(1)
     assert found.tightest <= 1
-    assert "every mechanism needs" in repr(found)
+    assert "every mechanism, worst case over data of any size needs" in repr(found)
 
 
 def test_running_sums_by_counts():

@@ -84,8 +84,8 @@ def test_the_picture_of_parities_has_what_no_mechanism_reaches(figures, rows, tm
     for axes in figure.axes:
         lines = {line.get_label(): np.asarray(line.get_ydata()) for line in axes.lines}
         below, above = lines["from below"], lines["from above"]
-        assert (below < lines["no mechanism is below"]).all()
-        assert (lines["no mechanism is below"] < lines["least norm"]).all()
+        assert (below < lines["no mechanism is below, worst case"]).all()
+        assert (lines["no mechanism is below, worst case"] < lines["least norm"]).all()
         # Theorem D.1 is false for p = 16 and so few queries, and left out
         assert len(above) == (0 if axes.get_title() == "p = 16" else 2)
         assert (lines["least norm"][: len(above)] < above).all()

@@ -53,6 +53,14 @@ def test_the_region_out_of_reach_ends_at_the_largest_lower_bound(guarantee):
     assert "every mechanism, worst case over data of any size" in label
 
 
+def test_no_region_is_called_shaded_where_no_bound_is_for_every_mechanism():
+    bounds = pml.error_bounds("histogram:4", guarantee=pml.PML(1.0, 0.1))
+    assert any(bound.value for bound in bounds)
+    figure = pml.plot(bounds)
+    assert not figure.axes[0].patches
+    assert "shaded" not in figure.get_supxlabel()
+
+
 def test_a_frame_has_every_column(table):
     frame = table.to_frame()
     assert [*frame.columns] == [*table.to_records()[0]]

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from pmldesign.arguments import non_negative, positive
-from pmldesign.bounds.bound import BoundProblem
+from pmldesign.bounds.bound import ANY_SIZE, BoundProblem
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.options import LEAST_GAIN, LEAST_TIME, SEARCH_SECONDS, DesignOptions
 from pmldesign.designs.results import Design, as_invalid_input
@@ -99,7 +99,7 @@ class LeastBudget(Drawn, Displayed):
     def bounded(self) -> str:
         """What the lower bound speaks of."""
         if self.mechanism.own_grid:
-            return "every mechanism"
+            return ANY_SIZE
         return f"{self.mechanism.noise.value} noise on any strategy"
 
     @property
