@@ -233,17 +233,11 @@ def improve(
         noise = "gaussian"
     first = (polished and polished.before) or _least_norm(factorization, guarantee, noise)
     tried = [first, *(search.mechanism for search in (polished, searched) if search is not None)]
-    least, *others = [on_own_grid(noisy, p, options.own_grid) for noisy in tried]
-    others = [one for one in others if one.noise is not least.noise or _is_better(one, [least], p)]
-    mechanisms = [least, *others]
-    if cube is not None:
-        allowed = tuple(dict.fromkeys([*allowed, Noise.CUBE]))
-        if _is_better(cube.mechanism, mechanisms, p):
-            mechanisms.append(cube.mechanism)
-        elif noise != "cube":
-            cube = None
-    found = tuple(mechanisms)
-    designs = Optimized(factorization, polished, searched, guarantee, found, cube, interrupted)
+    found = [on_own_grid(noisy, p, options.own_grid) for noisy in tried]
+    mechanisms = _kept(found, None if cube is None else cube.mechanism, p)
+    allowed = allowed if cube is None else tuple(dict.fromkeys([*allowed, Noise.CUBE]))
+    cube = cube if noise == "cube" or (cube and mechanisms[-1] is cube.mechanism) else None
+    designs = Optimized(factorization, polished, searched, guarantee, mechanisms, cube, interrupted)
     return with_rivals(designs, options, allowed, names=rivals, streaming=streaming)
 
 
@@ -254,6 +248,14 @@ def _starts(factorization: Design, options: DesignOptions) -> list[Strategy]:
         own = answer(options.start, factorization.workload, factorization.neighbours)
         starts.append(own.strategy)
     return [strategy.once for strategy in starts]
+
+
+def _kept(found: Sequence[Mechanism], cube: Mechanism | None, p: float) -> tuple[Mechanism, ...]:
+    """The first, others with another noise, or better ones with its own; cube noise if the best."""
+    first, *rest = found
+    rest = [one for one in rest if one.noise is not first.noise or _is_better(one, [first], p)]
+    kept = (first, *rest)
+    return (*kept, cube) if cube is not None and _is_better(cube, kept, p) else kept
 
 
 def _is_better(found: Mechanism, others: Sequence[Mechanism], p: float) -> bool:
