@@ -104,6 +104,58 @@ def test_a_blank_line_is_nobody_where_there_are_several_columns(tmp_path, monkey
     assert count_people(path, alone).tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (b'F,"1"2"', "row 3: "),
+        (b'F,"1""', "row 3: "),
+        (b'F,""1', "row 3: "),
+        (b'F,"1', "row 3: "),
+        (b'F,1"', "marks in it, and none around it"),
+        (b'"F"",1', "row 3: "),
+        (b"F,1\rM,2", "row 3 ends with a carriage return alone"),
+        (b'F,"1"\rM,2', "row 3 ends with a carriage return alone"),
+    ],
+)
+def test_a_row_with_marks_at_wrong_places_takes_no_others(tmp_path, monkeypatch, wrong, why):
+    """To a reader that counts marks, those of a row make the rows behind it a part of a value."""
+    path, other = tmp_path / "people.csv", as_schema({**SCHEMA, "outside": "other"})
+    rows = [b"sex,age", b"F,1", b'"M",2', wrong, b"F,1", b'"F","1"', b"M,20"]
+    for size in (*range(1, 40, 3), 2**20):
+        monkeypatch.setattr(comma_separated, "PIECE", size)
+        for lines in (rows[:4], rows, [*rows, wrong, b"F,1"]):
+            path.write_bytes(b"\n".join(lines) + b"\n" * (lines != rows[:4]))
+            with pytest.raises(FileError, match=why):
+                count_people(path, other)
+    path.write_bytes(b'sex,age\n"F","1\r"\r\nM,"2""3"\r\nF,""\r\n')
+    assert count_people(path, other).tolist() == [1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0]
+
+
+def test_a_row_may_lack_values_behind_quotation_marks(tmp_path, monkeypatch):
+    """Polars refuses every other file of this kind."""
+    draw, schema = np.random.default_rng(5), as_schema({**SCHEMA, "outside": "other"})
+    rows = [['"F"'], ['"M"', '"3"'], ["F", "20", '"a\nb"'], ["M", "1"], ["F", '"40"'], ['"M"', "2"]]
+    cells = [3, 4, 1, 4, 2, 4]
+    for size in (200, 2**20):
+        monkeypatch.setattr(comma_separated, "PIECE", size)
+        for _ in range(20):
+            chosen = draw.integers(len(rows), size=60).tolist()
+            lines = ["sex,age,note", *(",".join(rows[i]) for i in chosen)]
+            (tmp_path / "people.csv").write_text("\n".join(lines))
+            expected = np.bincount([cells[i] for i in chosen], minlength=12)
+            assert count_people(tmp_path / "people.csv", schema).tolist() == expected.tolist()
+    (tmp_path / "people.csv").write_text("\n".join([*lines, "F,1,2,3", "F,1"]))
+    with pytest.raises(FileError, match="row 61 has 4 values for 3 columns"):
+        count_people(tmp_path / "people.csv", schema)
+
+
+def test_a_header_behind_a_mark_and_blank_lines_is_no_row(tmp_path):
+    (tmp_path / "people.csv").write_bytes(b"\xef\xbb\xbf\r\nsex\nF\n")
+    schema = as_schema({"attributes": [{"name": "sex", "keys": ["F"], "outside": "other"}]})
+    assert count_people(tmp_path / "people.csv", schema).tolist() == [1, 0]
+    assert draft_schema(tmp_path / "people.csv")["attributes"] == [{"name": "sex", "keys": ["F"]}]
+
+
 def test_the_histogram_is_that_of_a_plain_loop(tmp_path):
     generator = np.random.default_rng(3)
     ages, sexes = generator.uniform(0, 120, 500), generator.choice(["F", "M"], 500)

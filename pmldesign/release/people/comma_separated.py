@@ -1,7 +1,9 @@
 """A .csv of people as bytes: its header, pieces that end with rows, and what is wrong with it.
 
 A row ends at an end of a line with an even number of quotation marks before it, and so does the
-header. Of several columns a blank line is no row; of one column it is a row without a value.
+header. Of several columns a blank line is no row; of one column it is a row without a value. Marks
+stand around whole values, and are doubled within: to a reader that only counts them a single one
+makes all rows behind it a part of its value, and one person would move everybody.
 """
 
 from __future__ import annotations
@@ -15,9 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+import numpy as np
+
 from pmldesign.errors import FileError, printable
 
 ADVICE = "save the file as UTF-8 text"
+ENDS = "save the file with ends of lines \\n"
 SIGNATURES = {
     codecs.BOM_UTF16_LE: f"it is UTF-16 text; {ADVICE}",
     codecs.BOM_UTF16_BE: f"it is UTF-16 text; {ADVICE}",
@@ -26,6 +31,8 @@ SIGNATURES = {
     b"PK\x03\x04": f"it is a .zip archive, or a workbook; {ADVICE}, values separated by commas",
 }
 """The first bytes of what is no text."""
+MARKS = "perhaps a value has quotation marks in it, and none around it"
+"""Of a .csv that is refused, of which every row is one."""
 BLANK_LINES = re.compile(rb"\n(?:\r?\n)+")
 PIECE = 2**24
 """Bytes of a piece; the reader needs several times as many."""
@@ -64,7 +71,7 @@ def _header(handle: IO[bytes]) -> bytes:
     """
     lines: list[bytes] = []
     marks = size = 0
-    while line := handle.readline(LONGEST_ROW):
+    while line := handle.readline(LONGEST_ROW).removeprefix(codecs.BOM_UTF8 * (not lines)):
         if lines or line.strip():
             lines.append(line)
             marks, size = marks + line.count(b'"'), size + len(line)
@@ -88,6 +95,40 @@ def without_blank_lines(rows: bytes) -> bytes:
     return b'"'.join(parts)
 
 
+def require_rows(piece: bytes) -> None:
+    """Refuse quotation marks that are not around whole values, and lone carriage returns.
+
+    Raises:
+        ValueError: there are some; `first_damage` says where.
+    """
+    if b'"' not in piece and piece.count(b"\r") == piece.count(b"\r\n"):
+        return
+    letters = np.frombuffer(b"\n" + piece + b",", dtype=np.uint8)
+    marks = np.flatnonzero(letters == ord('"'))
+    begins, ends = marks[::2], marks[1::2]
+    returns = np.flatnonzero(letters == ord("\r"))
+    alone = returns[letters[returns + 1] != ord("\n")]
+    if (
+        len(begins) > len(ends)
+        or not np.isin(letters[begins - 1], [*b',\n"']).all()
+        or not np.isin(letters[ends + 1], [*b',\r\n"']).all()
+        or (np.searchsorted(marks, alone) % 2 == 0).any()
+    ):
+        raise ValueError(MARKS)
+
+
+def all_rows(piece: bytes) -> list[list[str]]:
+    """The rows after the header.
+
+    Raises:
+        ValueError: one has more values than there are names; `first_damage` says which.
+    """
+    names, *rows = csv.reader(io.StringIO(piece.decode(), newline=""), strict=True)
+    if max(map(len, rows), default=0) > len(names):
+        raise ValueError("a row has too many values")
+    return rows
+
+
 def header_problem(path: Path) -> str | None:
     """What is wrong with the beginning of a .csv; None if it is a header."""
     with path.open("rb") as handle:
@@ -96,11 +137,13 @@ def header_problem(path: Path) -> str | None:
     if problem := next(problems, None):
         return problem
     first, *more = _header_rows(path) or [[]]
+    if not first:
+        return "it is empty"
     twice = [name for name in first if first.count(name) > 1]
     if twice:
         return f"column {printable(twice[0])[:40]!r} occurs twice in the header"
     if more:
-        return "its header ends with a carriage return alone; save the file with ends of lines \\n"
+        return f"its header ends with a carriage return alone; {ENDS}"
     if len(first) == 1 and {";", "\t"} & set(first[0]):
         return f"its header is one column, {first[0][:60]!r}; separate values by commas"
     return None
@@ -114,20 +157,27 @@ def header_names(path: Path) -> list[str]:
 def _header_rows(path: Path) -> list[list[str]]:
     """The header; two rows where a line of the file ends within it."""
     with path.open("rb") as handle:
-        text = _header(handle).decode("utf-8-sig", errors="replace")
+        text = _header(handle).decode(errors="replace")
     return [*itertools.islice(csv.reader(io.StringIO(text, newline="")), 2)]
 
 
 def first_damage(path: Path) -> str | None:
     """The first row that is no row of a table; None if every row is one."""
-    row, names = 0, list[str]()
+    row, names, ending = 0, list[str](), [""]
+
+    def told(line: str) -> str:
+        ending[0] = line[-1:]
+        return line
+
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as handle:
         try:
-            for fields in csv.reader(handle, strict=True):
+            for fields in csv.reader(map(told, handle), strict=True):
                 row += bool(names) and bool(fields or len(names) == 1)
                 names = names or fields
                 if len(fields) > len(names):
                     return f"row {row} has {len(fields)} values for {len(names)} columns"
+                if ending == ["\r"]:
+                    return f"row {row} ends with a carriage return alone; {ENDS}"
                 wrong = [place for place, field in enumerate(fields) if not _is_text(field)]
                 if wrong:
                     name = printable(names[wrong[0]])[:40]

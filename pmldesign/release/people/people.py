@@ -22,10 +22,13 @@ from pmldesign.files.arrays import file_name, reason
 from pmldesign.files.atomic import PathName
 from pmldesign.release.people.attribute import text_of
 from pmldesign.release.people.comma_separated import (
+    MARKS,
+    all_rows,
     first_damage,
     header_names,
     header_problem,
     pieces,
+    require_rows,
     without_blank_lines,
 )
 from pmldesign.release.people.frames import BATCH, CountedRows, as_frame, frame_batches, frame_rows
@@ -39,9 +42,6 @@ SCANNERS = {
     ".arrow": "scan_ipc",
     ".feather": "scan_ipc",
 }
-
-MARKS = "perhaps a value has quotation marks in it, and none around it"
-"""Why polars refuses a .csv of which every row is one."""
 
 
 class Column(NamedTuple):
@@ -207,7 +207,7 @@ def column_names(data: Any) -> list[str]:
     """The columns of a table of people."""
     if isinstance(data, str | Path):
         with _reading(Path(data)):
-            return list(_scan(Path(data)).collect_schema().names())
+            return _names(Path(data))
     with _reading("the data frame"):
         return list(as_frame(data).columns)
 
@@ -216,24 +216,39 @@ def first_rows(data: Any, columns: Sequence[str], count: int) -> list[tuple[Any,
     """The values of the first rows."""
     is_file = isinstance(data, str | Path)
     with _reading(Path(data) if is_file else "the data frame"):
-        frame = _scan(Path(data)).head(count).collect() if is_file else as_frame(data)
+        frame = next(_parts(Path(data))).head(count).collect() if is_file else as_frame(data)
         rows: list[tuple[Any, ...]] = frame.select(columns)[:count].rows()
         return rows
 
 
 def _parts(path: Path) -> Iterator[Any]:
     """A file as lazy tables of polars, one after the other."""
-    if path.suffix.lower() != ".csv":
-        yield _scan(path)
-        return
     import polars
 
     with _reading(path):
-        names = header_names(path)
+        names = _names(path)
+        if path.suffix.lower() != ".csv":
+            yield getattr(polars, SCANNERS[path.suffix.lower()])(path)
+            return
         for piece in pieces(path):
             if len(names) > 1:
                 piece = without_blank_lines(piece)
-            yield _named(polars.read_csv(piece, infer_schema=False).lazy(), names)
+            require_rows(piece)
+            yield _table(piece, names).lazy()
+
+
+def _table(piece: bytes, names: list[str]) -> Any:
+    """The rows of a .csv as texts.
+
+    Polars refuses most with quotation marks in a row that lacks values: these are read one by one.
+    """
+    import polars as pl
+
+    try:
+        return pl.read_csv(piece, infer_schema=False, new_columns=names)
+    except pl.exceptions.PolarsError:
+        rows = [row + [""] * (len(names) - len(row)) for row in all_rows(piece)]
+        return pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
 
 
 def _grouped(
@@ -294,7 +309,8 @@ def _require(columns: Sequence[str], present: Sequence[str]) -> None:
         )
 
 
-def _scan(path: Path) -> Any:
+def _names(path: Path) -> list[str]:
+    """The columns of a file: polars keeps quotation marks that are doubled in a .csv."""
     require_extra("a table of people", "polars", "release")
     import polars
 
@@ -302,21 +318,13 @@ def _scan(path: Path) -> Any:
         raise FileError(f"{str(path)!r}: a table of people ends in {', '.join(SCANNERS)}")
     if not path.is_file():
         raise FileError(f"cannot read {str(path)!r}: there is no such file")
-    scan = getattr(polars, SCANNERS[path.suffix.lower()])
     if path.suffix.lower() != ".csv":
-        return scan(path)
+        table = getattr(polars, SCANNERS[path.suffix.lower()])(path)
+        return list(table.collect_schema().names())
     problem = header_problem(path)
     if problem is not None:
         raise FileError(f"{file_name(path)}: {problem}")
-    return _named(scan(path, infer_schema=False), header_names(path))
-
-
-def _named(table: Any, names: Sequence[str]) -> Any:
-    """A lazy table of a .csv with the names that it has: polars keeps marks that are doubled."""
-    given = table.collect_schema().names()
-    if len(given) != len(names) or not any('"' in name for name in names):
-        return table
-    return table.rename(dict(zip(given, names, strict=True)))
+    return header_names(path)
 
 
 @contextmanager
@@ -331,7 +339,7 @@ def _reading(data: Path | str) -> Iterator[None]:
         if isinstance(data, Path):
             name = file_name(data)
             if data.suffix.lower() == ".csv":
-                why = first_damage(data) or (MARKS if header_names(data) else None)
+                why = first_damage(data) or MARKS
         raise FileError(
             f"{name} is damaged or no table of people: {why or reason(error)}"
         ) from None
