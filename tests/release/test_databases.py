@@ -16,6 +16,7 @@ import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.release import DIALECTS, as_schema, count_people, people_of, query_text
+from pmldesign.release.people import comma_separated
 
 CONTENT = {
     "attributes": [
@@ -169,13 +170,15 @@ def test_counts_of_persons_and_numbers_are_those_of_the_query(tmp_path):
         count_people(people, schema)
 
 
-def test_counts_of_a_file_and_of_a_table_are_those_of_people(folder):
+def test_counts_of_a_file_and_of_a_table_are_those_of_people(folder, monkeypatch):
     schema = as_schema(CONTENT)
-    for people in (
-        people_of(folder / "counts.csv", schema, counted=True),
-        people_of(f"duckdb:///{folder}/people.db#people", schema),
-    ):
-        assert count_people(people, schema).reshape(6, 3).tolist() == COUNTS
+    for size in (8, 2**24):
+        monkeypatch.setattr(comma_separated, "PIECE", size)  # all of them count
+        for people in (
+            people_of(folder / "counts.csv", schema, counted=True),
+            people_of(f"duckdb:///{folder}/people.db#people", schema),
+        ):
+            assert count_people(people, schema).reshape(6, 3).tolist() == COUNTS
 
 
 def test_releases_of_counts_and_of_tables(folder):

@@ -228,3 +228,5 @@ def test_objects_of_a_frame_in_many_pieces():
         {"attributes": [{"name": n, "keys": k} for n, k in (("x", ["a", "b"]), ("y", ["F", "M"]))]}
     )
     assert count_people(pl.concat([piece] * 40), schema).tolist() == [40, 0, 0, 40]
+    keys = [entry["keys"] for entry in draft_schema(pl.concat([piece] * 40))["attributes"]]
+    assert keys == [["a", "b"], ["F", "M"]]

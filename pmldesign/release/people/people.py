@@ -215,10 +215,16 @@ def column_names(data: Any) -> list[str]:
 def first_rows(data: Any, columns: Sequence[str], count: int) -> list[tuple[Any, ...]]:
     """The values of the first rows."""
     is_file = isinstance(data, str | Path)
+    rows: list[tuple[Any, ...]] = []
     with _reading(Path(data) if is_file else "the data frame"):
-        frame = next(_parts(Path(data))).head(count).collect() if is_file else as_frame(data)
-        rows: list[tuple[Any, ...]] = frame.select(columns)[:count].rows()
-        return rows
+        for part in _parts(Path(data)) if is_file else [as_frame(data)]:
+            first = part.select(columns).head(count - len(rows))
+            first = first.collect() if is_file else first
+            values = [first[name].to_list() for name in columns]  # polars may hang in rows()
+            rows += zip(*values, strict=True)
+            if len(rows) == count:
+                break
+    return rows
 
 
 def _parts(path: Path) -> Iterator[Any]:
