@@ -197,11 +197,12 @@ def test_a_draft_has_a_number_once(tmp_path):
     assert entry["keys"] == ["02", "2", "True"]
 
 
-def test_categories_of_several_kinds_are_refused():
+@pytest.mark.parametrize("ordered", [False, True])
+def test_categories_of_several_kinds_are_refused(ordered):
     if PANDAS:
         import pandas as pd
 
-        frame = pd.DataFrame({"a": pd.Series([1, "1"], dtype="category")})
+        frame = pd.DataFrame({"a": pd.Categorical([1, "1"], categories=[1, "1"], ordered=ordered)})
         with pytest.raises(InvalidInputError, match=r"a number .* and a text"):
             count_people(frame, SCHEMAS[0])
 

@@ -86,7 +86,7 @@ def _values(frame: Any, columns: Sequence[str], letter: str = "c") -> list[Any]:
     for i, name in enumerate(columns):
         if _holds_objects(frame[name]):
             _require_one_kind(name, frame[name])
-        elif frame[name].dtype == nw.Categorical:
+        elif frame[name].dtype in (nw.Categorical, nw.Enum):
             _require_one_kind(name, frame[name].unique())
         value, key = nw.col(name), f"{letter}{i}"
         if frame[name].dtype == nw.Float32:
