@@ -125,6 +125,18 @@ def test_the_key_is_drawn_afresh_and_rows_without_a_person_are_refused(tmp_path)
         for data in (frame, tmp_path / "p.parquet"):
             with pytest.raises(InvalidInputError, match="row 2, column 'id': there is no value"):
                 count_people(data, form)
+    for text in ("nan", "NaN", "NAN"):  # what programs write for a number that is missing
+        wrong = rows_of([*people, (text, "2019", "a"), (text, "2020", "a")])
+        wrong.write_csv(tmp_path / "p.csv")
+        for data in (
+            wrong,
+            wrong.with_columns(pl.col("id").cast(pl.Categorical)),
+            tmp_path / "p.csv",
+        ):
+            with pytest.raises(
+                InvalidInputError, match=f"row 5, .*: there is no value but '{text}'"
+            ):
+                count_people(data, form)
     with pytest.raises(InvalidInputError, match="no column 'id'"):
         count_people(rows_of(people).drop("id"), form)
     with pytest.raises(InvalidInputError, match="row 1, column 'year'"):

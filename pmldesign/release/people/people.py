@@ -187,19 +187,25 @@ def _texts(ids: Any) -> Any:
     columns = []
     for i, (name, kind) in enumerate(ids.schema.items()):
         text = pl.col(name).cast(pl.String)
-        there = pl.col(name).is_not_nan() if kind.is_float() else text != ""
-        told = pl.col(name) if kind.is_integer() else pl.when(there).then(text)
+        told = pl.col(name) if kind.is_integer() else pl.when(text != "").then(text)
         columns.append(told.alias(f"p{i}"))
     return ids.select(columns)
 
 
 def _require_persons(ids: Any, person: Sequence[str], start: int) -> None:
-    """Refuse a row of which nobody knows whose it is."""
+    """Refuse a row of which nobody knows whose it is: NaN is a number that is missing."""
+    import polars as pl
+
     for name, texts in zip(person, ids.iter_columns(), strict=True):
-        if texts.null_count():
-            row = start + 1 + int(texts.is_null().arg_max())
+        missing = texts.is_null()
+        if texts.dtype == pl.String:
+            missing |= (texts.str.to_lowercase() == "nan").fill_null(value=False)
+        if missing.any():
+            place = int(missing.arg_max())
+            but = "" if texts[place] is None else f" but {texts[place]!r}"
             raise InvalidInputError(
-                f"row {row}, column {name!r}: there is no value, so nobody knows whose row it is"
+                f"row {start + 1 + place}, column {name!r}: there is no value{but}, so nobody knows"
+                " whose row it is"
             )
 
 
