@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import math
+import re
 from datetime import date
 
 import narwhals as nw
@@ -361,6 +362,65 @@ def test_a_draft_is_a_schema_and_says_what_it_leaves_out(tmp_path):
     ]
     assert "left out: estimate, a*b, end , code, large, none" in draft["notes"]
     assert as_schema(draft).sizes == (2, 2)
+    (empty,) = [note for note in draft["notes"] if "end a release" in note]
+    assert empty.startswith("rows without a key or number, in mark, end")
+    with pytest.raises(InvalidInputError, match="none of the keys"):
+        count_people(tmp_path / "people.csv", as_schema(draft))
+    for entry in draft["attributes"]:
+        entry["outside"] = "other"
+    assert count_people(tmp_path / "people.csv", as_schema(draft)).sum() == 100
+
+
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [("", True), ("nan", True), ("inf", True), ("*", True), ("old", False), ("7", False)],
+)
+def test_a_draft_says_where_rows_have_nothing_that_it_reads(tmp_path, text, lacks):
+    with (tmp_path / "people.csv").open("w", newline="") as handle:
+        csv.writer(handle).writerows([["sex", "age"], *(["F", age] for age in range(60))])
+        csv.writer(handle).writerow(["F", text])
+    draft = draft_schema(tmp_path / "people.csv")
+    assert any("without a key or number, in age," in note for note in draft["notes"]) == lacks
+    if text != "7":
+        return
+    assert count_people(tmp_path / "people.csv", as_schema(draft)).sum() == 61
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [10**15 + i for i in range(60)],
+        [-(10**18) - 1000 * i for i in range(60)],
+        [2**53 - i for i in range(60)],
+        [1 + i * 2.0**-52 for i in range(60)],
+        [i * 5e-324 for i in range(60)],
+        [10.0**300 * i for i in range(60)],
+        [-1.7e308, 1.7e308, *range(58)],
+        [0.1 * i for i in range(60)],
+        [1e22 + 4e6 * i for i in range(60)],
+    ],
+    ids=lambda numbers: f"{numbers[1]}",
+)
+def test_drafted_cuts_hold_numbers_of_any_size(tmp_path, numbers):
+    write(tmp_path / "people.csv", [(repr(number),) for number in numbers], header="a")
+    (tmp_path / "schema.json").write_text(json.dumps(draft_schema(tmp_path / "people.csv")))
+    schema = read_schema(tmp_path / "schema.json")
+    counts = count_people(tmp_path / "people.csv", schema)
+    assert counts.sum() == 60
+    (attribute,) = schema.attributes
+    assert len(counts) <= 60
+    for low, high, label in zip(attribute.cuts, attribute.cuts[1:], attribute.labels, strict=False):
+        assert label == attribute.range_label(*[attribute.labels.index(label) + i for i in (0, 1)])
+        assert [*map(float, label[1:-1].split(", "))] == [low, high]
+
+
+def test_labels_of_ranges_have_all_digits():
+    cuts = [0, 1234567, 1234568, 0.1 + 1234569, 10**20]
+    (attribute,) = as_schema({"attributes": [{"name": "a", "cuts": cuts}]}).attributes
+    assert attribute.range_label(1, 3) == "[1234567, 1234569.1)"
+    assert attribute.labels[3] == "[1234569.1, 1e+20)"
+    with pytest.raises(InvalidInputError, match=re.escape("'1e21' is outside [0, 1e+20)")):
+        attribute.code("1e21")
 
 
 def test_queries_by_name_are_those_of_sums_over_the_other_attributes():
@@ -457,7 +517,7 @@ def test_a_draft_notices_rows_without_a_value_and_numbers_of_people(tmp_path):
     frame.write_csv(tmp_path / "people.csv")
     for data in (frame, tmp_path / "people.csv"):
         _, empty, different = draft_schema(data)["notes"]
-        assert empty.startswith("rows without a value, in age, sex, end a release")
+        assert empty.startswith("rows without a key or number, in age, sex, end a release")
         assert different.startswith("'id' has another value")
     draft = {**draft_schema(frame), "reviewed": True}
     with pytest.raises(InvalidInputError, match=r"there is no value; \"outside\": \"drop\""):

@@ -28,8 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.arguments import as_number, finite_matrix
+from pmldesign.arguments import as_number, finite_matrix, number
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.outward import shortest
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads.nested.places import Places, places_of, read_levels
 from pmldesign_solvers.operators.operator import Indices
@@ -127,7 +128,7 @@ class Attribute:
         if number is None:
             return None, f"{shown} is not a number"
         if not self.cuts[0] <= number < self.cuts[-1]:
-            return None, f"{shown} is outside [{self.cuts[0]:g}, {self.cuts[-1]:g})"
+            return None, f"{shown} is outside {_bin(self.cuts[0], self.cuts[-1])}"
         return bisect_right(self.cuts, number) - 1, ""
 
     def require_order(self, what: str) -> None:
@@ -161,7 +162,7 @@ class Attribute:
         if stop == start:
             return "none"
         if self.cuts is not None and stop < len(self.cuts):
-            return f"[{self.cuts[start]:g}, {self.cuts[stop]:g})"
+            return _bin(self.cuts[start], self.cuts[stop])
         return f"{self.labels[start]}..{self.labels[stop - 1]}"
 
 
@@ -222,8 +223,7 @@ def as_attribute(entry: Mapping[str, Any], outside: Any, folder: Path) -> Attrib
     cuts = None
     if "cuts" in entry:
         cuts = _cuts(name, entry["cuts"])
-        pairs = itertools.pairwise(cuts)
-        labels = [f"[{low:.15g}, {high:.15g})" for low, high in pairs]
+        labels = list(itertools.starmap(_bin, itertools.pairwise(cuts)))
     else:
         labels = _keys(name, entry["keys"])
     if outside not in ("refuse", "drop") and key_of(outside) not in map(key_of, labels):
@@ -282,10 +282,15 @@ def _cuts(name: str, cuts: Any) -> tuple[float, ...]:
     numbers = isinstance(cuts, list) and all(type(cut) in (int, float) for cut in cuts)
     if not numbers or len(cuts) < 2:
         raise InvalidInputError(f"attribute {name!r}: cuts must be a list of at least two numbers")
-    values = tuple(finite_matrix(f"cuts of {name!r}", cuts)[0].tolist())
+    doubles = [number("cuts", cut) for cut in cuts]
+    values = tuple(finite_matrix(f"cuts of {name!r}", doubles)[0].tolist())
     if any(a >= b for a, b in itertools.pairwise(values)):
         raise InvalidInputError(f"attribute {name!r}: cuts must increase, got {list(values)}"[:200])
     return values
+
+
+def _bin(low: float, high: float) -> str:
+    return f"[{shortest(low)}, {shortest(high)})"
 
 
 def _require_outside(outside: Any, what: str) -> None:

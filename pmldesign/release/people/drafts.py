@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from fractions import Fraction
 from itertools import chain, permutations
 from typing import Any
 
 from pmldesign.arguments import as_number
 from pmldesign.errors import InvalidInputError, printable
+from pmldesign.privacy.outward import as_written
 from pmldesign.release.people.attribute import (
     is_code,
     is_key,
@@ -24,6 +27,7 @@ MOST_KEYS = 30
 """Columns with more different values get cuts, if all are numbers."""
 BINS = 10
 """Cells of a column of numbers, about: whoever reviews the schema joins or splits them."""
+LARGEST = Fraction(sys.float_info.max)
 SAMPLE = 1000
 """Rows in which most columns are seen not to tell others."""
 UNORDERED = (
@@ -39,8 +43,8 @@ DIFFERENT = (
     'column that tells people apart is named by "person" (docs/people.md)'
 )
 EMPTY = (
-    'rows without a value, in {}, end a release; "outside": "drop" leaves them out, in an attribute'
-    " or for all"
+    'rows without a key or number, in {}, end a release; "outside": "drop" leaves them out, in an '
+    "attribute or for all"
 )
 
 
@@ -58,17 +62,20 @@ def draft_schema(data: Any) -> dict[str, Any]:
     """
     attributes, sizes, left_out, empty, different = [], {}, [], [], []
     for name in column_names(data):
-        values, filled, rows = _values(data, name) if is_name(name) else (set[str](), 0, 0)
+        counts = _counts(data, name) if is_name(name) else Counter[str]()
+        values = _values(counts)
         entry = _attribute(values)
         if entry is None:
             left_out.append(name)
-        else:
-            attributes.append({"name": name, **entry})
-            sizes[name] = len(values)
-            empty += [name] * (filled < rows)
-            whole = all(number.is_integer() for number in map(as_number, values) if number)
-            if "cuts" in entry and whole and len(values) == rows:
-                different.append(name)
+            continue
+        attributes.append({"name": name, **entry})
+        sizes[name] = len(values)
+        empty += [name] * any(not is_key(text) for text in counts)
+        if "cuts" in entry:
+            finite = all(map(_is_finite, values))
+            empty += [name] * (not finite and name not in empty)
+            whole = finite and all(float(text).is_integer() for text in values)
+            different += [name] * (whole and len(values) == counts.total())
     if not attributes:
         raise InvalidInputError("no column of the data can be an attribute: write the schema")
     unordered = any("keys" in entry for entry in attributes)
@@ -120,24 +127,26 @@ def _tells(rows: Iterable[CountedRows], least: int) -> bool:
     return number >= least
 
 
-def _values(data: Any, name: str) -> tuple[set[str], int, int]:
-    """The values of a column as keys, none for one of lists; rows with a value, and all rows."""
+def _counts(data: Any, name: str) -> Counter[str]:
+    """The texts of a column, and in how many rows each is; nothing for one of lists."""
     counts: Counter[str] = Counter()
     for batch in batches(data, [name]):
         for value, count, _ in batch:
             if not isinstance(value, Hashable):
-                return set(), 0, 0
+                return Counter()
             counts[text_of(value)] += count
-    keys = sorted(filter(is_key, counts), reverse=True)
-    rows = counts.total()
-    return {*{key_of(text): text for text in keys}.values()}, rows - counts[""], rows
+    return counts
+
+
+def _values(texts: Iterable[str]) -> set[str]:
+    """The texts that may be keys, each value once."""
+    keys = sorted(filter(is_key, texts), reverse=True)
+    return {*{key_of(text): text for text in keys}.values()}
 
 
 def _attribute(texts: set[str]) -> dict[str, Any] | None:
-    found = [None if is_code(text) else as_number(text) for text in texts]
-    numbers = sorted(number for number in found if number is not None and math.isfinite(number))
-    if None in found:
-        numbers = []
+    numeric = not any(is_code(text) or as_number(text) is None for text in texts)
+    numbers = sorted(map(float, filter(_is_finite, texts))) if numeric else []
     if 0 < len(texts) <= MOST_KEYS:
         return {"keys": sorted(texts, key=float if numbers else str)}
     if len(numbers) < 2:
@@ -145,20 +154,26 @@ def _attribute(texts: set[str]) -> dict[str, Any] | None:
     return {"cuts": round_cuts(numbers[0], numbers[-1])}
 
 
+def _is_finite(text: str) -> bool:
+    return math.isfinite(float(text))
+
+
 def round_cuts(low: float, high: float) -> list[int | float]:
     """Cuts at round numbers from below the lower number to above the upper one."""
-    step = _round_step((high - low) / BINS)
-    first = math.floor(low / step)
-    last = math.floor(high / step) + 1
-    return [_plain(k * step) for k in range(first, last + 1)]
+    least, most = as_written(low), as_written(high)
+    step = _round_step((most - least) / BINS)
+    numbers = range(math.floor(least / step), math.floor(most / step) + 2)
+    return [*dict.fromkeys(_plain(k * step) for k in numbers)]
 
 
-def _round_step(width: float) -> float:
+def _round_step(width: Fraction) -> Fraction:
     """The next number of the form 1, 2, 5 times a power of ten."""
-    power = 10.0 ** math.floor(math.log10(width))
-    return next(m * power for m in (1, 2, 5, 10) if m * power >= width * (1 - 1e-12))
+    digits = len(str(width.numerator)) - len(str(width.denominator))
+    power = Fraction(10) ** (digits - 1)
+    return next(m * power for m in (1, 2, 5, 10, 20, 50, 100) if m * power >= width)
 
 
-def _plain(value: float) -> int | float:
-    rounded = float(f"{value:.12g}")
-    return int(rounded) if rounded.is_integer() else rounded
+def _plain(value: Fraction) -> int | float:
+    """A number as a double has it; beyond all doubles the last one."""
+    double = float(max(-LARGEST, min(value, LARGEST)))
+    return int(double) if double.is_integer() and abs(double) < 2**53 else double

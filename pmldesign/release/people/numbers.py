@@ -30,7 +30,7 @@ import numpy as np
 
 from pmldesign.arguments import as_number
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.outward import as_written
+from pmldesign.privacy.outward import as_written, shortest
 from pmldesign.release.people.attribute import UNCERTAIN, Attribute, only_known, text_of
 from pmldesign.strategies.whole.integers import Integers
 
@@ -219,4 +219,4 @@ def _double(value: Any) -> float:
 
 
 def _text(value: Fraction) -> str:
-    return f"{float(value):.15g}"
+    return shortest(float(value))
