@@ -458,7 +458,8 @@ def test_queries_by_name_are_those_of_sums_over_the_other_attributes():
         ("sex*sex", "named twice"),
         ("age:haar", "none of histogram"),
         ("age:window", "takes 2 sizes"),
-        ("sex*", "no attribute ''"),
+        ("sex*", r"no attribute ''; write names on both sides of \* and \+"),
+        ("AGE", "did you mean 'age'"),
     ],
 )
 def test_wrong_queries_are_refused(text, message):

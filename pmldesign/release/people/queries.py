@@ -269,8 +269,11 @@ def _hint(name: str, names: list[str]) -> str:
     function, bracket, inner = name.removesuffix(")").partition("(")
     if bracket and inner.strip() in names:
         return f"write {inner}:{function} for numbers, {inner} for the counts of its values; "
-    close = get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]!r}? " if close else ""
+    if not name:
+        return "write names on both sides of * and +; "
+    known = {each.casefold(): each for each in names}
+    close = get_close_matches(name.casefold(), known, n=1)
+    return f"did you mean {known[close[0]]!r}? " if close else ""
 
 
 def labels_of(queries: Workload, schema: Schema | None) -> dict[str, list[str]]:
