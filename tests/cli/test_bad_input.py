@@ -407,3 +407,30 @@ def test_an_option_without_a_value_points_to_the_help_of_its_command(refused):
     refused("optimize", "prefix:4", "-o", code=INPUT, says=says)
     refused("verify", "--schema", code=INPUT, says="see pmldesign verify --help")
     refused("--nonsense", code=INPUT, says="see pmldesign --help")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "schema people.csv -o people.csv",
+        "schema people.csv -o link.csv",
+        "schema people.csv --private --epsilon 1 --delta 1e-6 -o people.csv",
+        "schema people.csv --private --epsilon 1 --delta 1e-6 --ledger spent -o spent",
+        "optimize w.npz --epsilon 1 -o w.npz",
+        "optimize prefix:2 --epsilon 1 --alpha-file a.csv --csv a.csv",
+        "compare a.csv --epsilon 1 --csv a.csv",
+        "compare prefix:2 --strategies design,a.csv --csv ./a.csv",
+        "workload w.npz -o w.npz",
+        "envelope a.csv --prior uniform --delta 0.1 -o a.csv",
+        "envelope a.csv --prior uniform --delta 0.1 -o new.csv --csv new.csv",
+    ],
+)
+def test_nothing_is_written_over_what_is_read(run, no_solve, tmp_path, words):
+    for name in ("people.csv", "a.csv", "w.npz", "spent"):
+        (tmp_path / name).write_text("0.5\n0.5\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "people.csv")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    result = run(*words.split())
+    assert result.exit_code == FILE
+    assert "would be replaced; take another name" in result.stderr
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import csv
 import inspect
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -29,11 +30,13 @@ from typing import Any, TypeVar, get_args, get_type_hints
 import click
 
 from pmldesign.cli.documents.document import Document, Section, Table, print_json, print_sections
-from pmldesign.errors import InvalidInputError
+from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import atomic_write, check_writable
 
 T = TypeVar("T")
 Attributes = Mapping[str, Any]
+WRITTEN = ("output", "plot", "report", "csv", "latex", "measurements", "certificate")
+"""Options of files that a command writes; all others are read, or changed."""
 TYPES: Mapping[Any, Any] = {float: click.FLOAT, int: click.INT, Path: click.Path(path_type=Path)}
 """What click reads fields of these types with; everything else is a text."""
 
@@ -73,6 +76,7 @@ def as_command(
 
     def decorate(function: Callable[[T], None]) -> click.Command:
         def call(**values: Any) -> None:
+            _require_apart(values)
             function(_asked(kind, values))
 
         parameters = [*_parameters(kind, {})]
@@ -80,6 +84,25 @@ def as_command(
         return click.Command(name, params=parameters, callback=call, help=help_text, **attributes)
 
     return decorate
+
+
+def _require_apart(values: Mapping[str, Any]) -> None:
+    """Refuse to write over a file that the command reads, or to write two into one.
+
+    Raises:
+        FileError: they are the same.
+    """
+    written = [values[name] for name in WRITTEN if isinstance(values.get(name), Path)]
+    taken = set()
+    for name, value in values.items():
+        for each in value if isinstance(value, tuple) else (value,):
+            if name not in WRITTEN and isinstance(each, str | Path):
+                taken |= {each, *str(each).split(",")}
+    places = set(map(os.path.realpath, taken))
+    for path in written:
+        if os.path.realpath(path) in places:
+            raise FileError(f"{str(path)!r} would be replaced; take another name for what is new")
+        places.add(os.path.realpath(path))
 
 
 def _parameters(kind: type, changes: Mapping[str, Attributes | None]) -> Iterator[click.Parameter]:
