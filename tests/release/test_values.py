@@ -191,6 +191,17 @@ def test_columns_of_every_type_are_counted_as_their_csv(tmp_path, dtype, values,
         assert count_people(data, as_schema(draft))[-2] == 1
 
 
+@pytest.mark.parametrize("dtype", [pl.Float32, pl.Float64])
+def test_a_number_that_is_missing_is_no_key_in_any_format(tmp_path, dtype):
+    frame = pl.DataFrame({"a": pl.Series([0.7, math.nan, math.nan], dtype=dtype)})
+    frame.write_parquet(tmp_path / "people.parquet")
+    frame.write_ipc(tmp_path / "people.arrow")
+    entry = {"name": "a", "keys": ["NaN", "0.7"], "outside": "other"}
+    for data in (frame, tmp_path / "people.parquet", tmp_path / "people.arrow"):
+        assert count_people(data, as_schema({"attributes": [entry]})).tolist() == [0, 1, 2]
+        assert draft_schema(data)["attributes"] == [{"name": "a", "keys": ["0.7"]}]
+
+
 def test_a_draft_has_a_number_once(tmp_path):
     (tmp_path / "people.csv").write_text("a\n2\n2.0\n02\nTrue\ntrue\n")
     (entry,) = draft_schema(tmp_path / "people.csv")["attributes"]

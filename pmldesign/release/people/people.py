@@ -289,6 +289,8 @@ def _keys(rows: Any, columns: Sequence[str], cuts: Mapping[str, Sequence[float]]
         text = digits or types[name] == pl.String
         if digits:
             key = key.cast(pl.String)
+            if types[name] == pl.Float32:
+                key = pl.when(pl.col(name).is_not_nan()).then(key)
         if name in cuts and (text or types[name].is_numeric()):
             key = _lower_cut(key, cuts[name], text=text)
         keys.append(key.alias(f"c{i}"))
