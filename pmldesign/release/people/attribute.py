@@ -231,7 +231,7 @@ def as_attribute(entry: Mapping[str, Any], outside: Any, folder: Path) -> Attrib
     ordered = entry.get("ordered", cuts is not None)
     if not isinstance(ordered, bool) or (cuts is not None and not ordered):
         raise InvalidInputError(
-            f"{what}: ordered must be true or false, and true for cuts, got {ordered!r}"
+            f"{what}: ordered must be true or false, and true for cuts, got {ordered!r:.60}"
         )
     return Attribute(name, tuple(labels), cuts, outside, ordered)
 
@@ -294,9 +294,9 @@ def _bin(low: float, high: float) -> str:
 
 
 def _require_outside(outside: Any, what: str) -> None:
-    if not isinstance(outside, str) or not outside:
+    if not isinstance(outside, str) or not is_key(outside):
         raise InvalidInputError(
-            f'{what}: outside must be "refuse", "drop" or a key, got {outside!r}'
+            f'{what}: outside must be "refuse", "drop" or a key, got {outside!r:.60}'
         )
 
 

@@ -189,7 +189,7 @@ def as_numbers(entry: Mapping[str, Any], outside: Any) -> Number:
     if outside not in ("refuse", "drop"):
         raise InvalidInputError(
             f'{what}: a number has no key for what is none; outside must be "refuse" or "drop", '
-            f"got {outside!r}"
+            f"got {outside!r:.60}"
         )
     binned = "cuts" in entry
     labels = tuple(map(_text, points))

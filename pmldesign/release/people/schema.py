@@ -302,14 +302,14 @@ def _rows(content: Mapping[str, Any], attributes: list[Attribute]) -> tuple[int,
     """How many rows a person has, and for each of what one at most."""
     sizes: dict[Any, int] = {a.name: len(a.labels) for a in attributes if not isinstance(a, Number)}
     one_per = content.get("one_per")
-    if one_per is not None and one_per != CELL and one_per not in sizes:
+    if one_per is not None and one_per not in [CELL, *sizes]:
         raise InvalidInputError(
             f'one_per must be "{CELL}" or an attribute with keys or cuts, of which a person has one'
             f" row for each value at most ({', '.join(sizes)}), got {one_per!r}"[:300]
         )
     rows = content.get("rows_per_person", sizes.get(one_per, 1))
     if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= 10**6:
-        raise InvalidInputError(f"rows_per_person must be a whole number from 1, got {rows!r}")
+        raise InvalidInputError(f"rows_per_person must be a whole number from 1, got {rows!r:.60}")
     return min(rows, sizes.get(one_per, rows)), one_per
 
 
