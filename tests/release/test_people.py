@@ -206,6 +206,7 @@ def test_bad_values_are_refused_by_row_and_column(tmp_path, rows, message):
         (b"sex,age\nF,1\nF,1,2\n", "damaged .* row 2 has 3 values for 2 columns"),
         (b'sex,age\nF,3\n"F,1\n', "damaged .* row 2: unexpected end"),
         (b"sex,age\nF,1\n\xe9,2\n", "row 2, column 'sex': not UTF-8"),
+        (b"sex,age,gr\xf6\xdfe\nF,1,2\n", "header is not UTF-8; save the file as UTF-8"),
         ("sex,age\nF,1\n".encode("utf-16"), "UTF-16 text; save the file as UTF-8"),
         (b"sex,age,sex\nF,1,M\n", "column 'sex' occurs twice in the header"),
         (gzip.compress(b"sex,age\nF,1\n"), r"is compressed \(gzip\); unpack it"),

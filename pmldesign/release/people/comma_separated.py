@@ -139,6 +139,8 @@ def header_problem(path: Path) -> str | None:
     first, *more = _header_rows(path) or [[]]
     if not first:
         return "it is empty"
+    if not all(map(_is_text, first)):
+        return f"its header is not UTF-8; {ADVICE}"
     twice = [name for name in first if first.count(name) > 1]
     if twice:
         return f"column {printable(twice[0])[:40]!r} occurs twice in the header"
@@ -157,7 +159,7 @@ def header_names(path: Path) -> list[str]:
 def _header_rows(path: Path) -> list[list[str]]:
     """The header; two rows where a line of the file ends within it."""
     with path.open("rb") as handle:
-        text = _header(handle).decode(errors="replace")
+        text = _header(handle).decode(errors="surrogateescape")
     return [*itertools.islice(csv.reader(io.StringIO(text, newline="")), 2)]
 
 
