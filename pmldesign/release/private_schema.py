@@ -136,10 +136,10 @@ def _columns(data: Any, columns: Sequence[str] | None) -> list[str]:
     asked = [*filter(is_name, present)] if columns is None else columns
     wrong = [name for name in asked if name not in present or not is_name(name)]
     if wrong or not asked or len(set(asked)) < len(asked):
+        got, there = (", ".join(map(str, names)) or "none" for names in (asked, present))
         raise InvalidInputError(
             "columns must be different ones of the data, with names that an attribute can have,"
-            " such as none with * + : , =, got"
-            f" {', '.join(asked) or 'none'}; there are {', '.join(present)}"[:300]
+            f" such as none with * + : , =, got {got}; there are {there}"[:300]
         )
     return list(asked)
 

@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+import pmldesign as pml
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import as_schema, count_people, draft_schema
+from pmldesign.release import as_schema, count_people, draft_schema, private_draft
 
 KEYS = {"name": "a", "keys": ["1", "true", "x", "2020-01-02", "0.7"], "outside": "other"}
 CUTS = {"name": "a", "cuts": [0, 0.7, 1, 2], "outside": "other"}
@@ -242,3 +243,17 @@ def test_objects_of_a_frame_in_many_pieces():
     assert count_people(pl.concat([piece] * 40), schema).tolist() == [40, 0, 0, 40]
     keys = [entry["keys"] for entry in draft_schema(pl.concat([piece] * 40))["attributes"]]
     assert keys == [["a", "b"], ["F", "M"]]
+
+
+def test_columns_that_are_called_by_numbers_are_left_out_of_drafts():
+    if PANDAS:
+        import pandas as pd
+
+        frame = pd.DataFrame({0: [1, 2], ("a", "b"): [1, 2], "a": ["x", "y"]})
+        draft = draft_schema(frame)
+        assert draft["attributes"] == [{"name": "a", "keys": ["x", "y"]}]
+        assert "left out: 0, ('a', 'b')" in draft["notes"]
+        promise = pml.ApproxDP(1, 1e-6)
+        assert private_draft(frame, promise)["attributes"] == []
+        with pytest.raises(InvalidInputError, match="there are 0, "):
+            private_draft(frame, promise, columns=["b"])

@@ -249,8 +249,10 @@ def require_name(name: str, what: str) -> None:
         )
 
 
-def is_name(name: str) -> bool:
-    """Whether an attribute may be called so."""
+def is_name(name: Any) -> bool:
+    """Whether an attribute may be called so; columns of pandas may be called by numbers."""
+    if not isinstance(name, str):
+        return False
     plain = name == name.strip() != "" and name.isprintable() and not RESERVED & set(name)
     return plain and name not in PUBLISHED
 

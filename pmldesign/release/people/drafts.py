@@ -66,7 +66,7 @@ def draft_schema(data: Any) -> dict[str, Any]:
         values = _values(counts)
         entry = _attribute(values)
         if entry is None:
-            left_out.append(name)
+            left_out.append(str(name))
             continue
         attributes.append({"name": name, **entry})
         sizes[name] = len(values)
