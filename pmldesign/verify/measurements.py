@@ -18,7 +18,7 @@ import numpy as np
 
 from pmldesign.verify.forms.form import COUNTS, POSITIVE, VECTOR
 from pmldesign.verify.forms.known_tables import shared_sets
-from pmldesign.verify.forms.persons import Persons
+from pmldesign.verify.forms.persons import Persons, agreeing
 from pmldesign.verify.manifests import LAWS, UNSEEN, check_promise, check_sampler, is_manifest
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
@@ -130,7 +130,9 @@ def _check_sensitivity(manifest: Header, R: Any, arrays: Arrays, checks: Checks)
     if persons is not None:
         k, replaced = persons.count(Z.shape[1]), manifest["guarantee"]["neighbours"] == "replace"
         distance, slack = k * distance, k * slack
-        distance = min(distance, persons.distance(Z, norm, replaced=replaced))
+        groups = agreeing(arrays)
+        far = persons.distance(Z, norm, replaced=replaced, groups=groups)
+        distance = min(distance, far)
     stated = float(Fraction(lattice["sensitivity"]))
     stated = math.sqrt(stated) if norm == "l2" else stated
     enough = stated >= distance * (1 - ROUNDED)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.verify import KEY, digest_of
+from pmldesign.verify import KEY, digest_of, read_archive
+from pmldesign.verify.forms.persons import Persons, one_row
 
 CASES = [
     ("histogram:12", "3,any", "gaussian", "add-remove"),
@@ -58,3 +59,33 @@ def fails(path, header, arrays):
     header[KEY] = digest_of(header, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
     return pml.verify_file(path).failures
+
+
+@pytest.mark.parametrize("rows", ["2,one-per=cell", "8,one-per=cell", "8,one-per=1x8x2"])
+def test_people_are_as_far_apart_as_rows_of_one_group(rows, tmp_path):
+    """What tells groups apart, which nobody changes, makes single rows farther, not people nearer.
+
+    A person may have k rows in the first cells of k groups, or in the second ones: k apart.
+    """
+    path, known = tmp_path / "s.npz", "histogram:8*total:2"
+    queries = np.tile([0.5, -0.5], 8)[None]
+    asked = {"known": known, "guarantee": pml.ApproxDP(1.0, 1e-6), "noise": "gaussian"}
+    noisy = pml.mechanism(pml.Strategy("R", queries), queries, participation=rows, **asked)
+    pml.write_strategy(path, noisy)
+    assert pml.verify_file(path, workload=queries).holds
+    header, arrays = read_archive(path)
+    times = int(rows.split(",")[0])
+    assert header["sensitivity"] == pytest.approx(times)
+    for size in (0.7, 1.0, 3.0, 10.0):
+        groups = size * np.kron(np.eye(8), np.ones(2))
+        L = np.hstack([arrays["reconstruction"], np.zeros((1, 8))])
+        R = np.vstack([arrays["strategy"], groups])
+        persons = Persons.of(rows)
+        ratio = persons.distance(R, "l2", replaced=True) / one_row(R, "l2", replaced=True) / times
+        assert ratio < 1
+        other = {n: header[n] * ratio for n in ("scale", "sensitivity", "error", "rmse", "max_std")}
+        made = {**arrays, "strategy": R, "reconstruction": L}
+        other = {**header, **other, KEY: ""}
+        np.savez(path, header=np.array(json.dumps({**other, KEY: digest_of(other, made)})), **made)
+        failures = pml.verify_file(path, workload=queries).failures
+        assert "sensitivity" in {check.name for check in failures}

@@ -26,7 +26,7 @@ import numpy as np
 from pmldesign.verify.forms.form import Claims, Form
 from pmldesign.verify.forms.structured import NORMS
 from pmldesign.verify.forms.written import centred
-from pmldesign.verify.report import AGREEMENT, Header
+from pmldesign.verify.report import AGREEMENT, Arrays, Header
 
 TEXT = re.compile(
     r"([1-9]\d{0,6}),(any|one-per=(?:cell|([1-9]\d*(?:x[1-9]\d*x[1-9]\d*)+)))"
@@ -100,14 +100,14 @@ class Persons:
         most = len(set(self.classes.tolist())) if self.missing else most
         return self.times if self.kind == "any" else min(self.times, most)
 
-    def distance(self, R: Any, norm: str, *, replaced: bool) -> float:
-        """At least that of the measurements of neighbours."""
+    def distance(self, R: Any, norm: str, *, replaced: bool, groups: Any = None) -> float:
+        """At least that of measurements of neighbours, whose rows are replaced within groups."""
         n = R.shape[1]
-        k, single = self.count(n), one_row(R, norm, replaced=replaced)
+        k, single = self.count(n), one_row(R, norm, replaced=replaced, groups=groups)
         if k == 1 or self.kind == "any" or norm == "linf":
             return k * single
         best = k * single
-        if replaced:
+        if replaced and groups is None:
             best = min(best, 2 * self.distance(R, norm, replaced=False))
         if norm == "l1":
             return best if replaced else min(best, self._together(np.diag(np.abs(R).sum(axis=0))))
@@ -171,14 +171,26 @@ def most_of(sizes: Any, count: int) -> float:
     return math.fsum(-np.sort(-(own + others.sum(axis=1)))[:count])
 
 
-def one_row(R: Any, norm: str, *, replaced: bool) -> float:
-    """The largest norm of a column, or distance of two."""
+def one_row(R: Any, norm: str, *, replaced: bool, groups: Any = None) -> float:
+    """The largest norm of a column, or distance of two, of cells of one group."""
     order = {"l1": 1, "l2": 2, "linf": np.inf}[norm]
     if not replaced:
         return float(np.linalg.norm(R, ord=order, axis=0).max())
+    groups = np.zeros(R.shape[1]) if groups is None else groups
     return max(
-        float(np.linalg.norm(R - R[:, [j]], ord=order, axis=0).max()) for j in range(R.shape[1])
+        float(np.linalg.norm(R[:, groups == groups[j]] - R[:, [j]], ord=order, axis=0).max())
+        for j in range(R.shape[1])
     )
+
+
+def agreeing(arrays: Arrays) -> Any:
+    """The group of each cell, within which a row is replaced; None where nothing is known."""
+    if "counted" not in arrays:
+        return arrays.get("groups")
+    sizes, counted = arrays["sizes"], np.atleast_2d(arrays["counted"])
+    told = counted[0] > 0 if len(counted) == 1 and "strategy" not in arrays else 0 * sizes > 0
+    values = np.indices(sizes).reshape(sizes.size, -1)[told]
+    return np.unique(values, axis=1, return_inverse=True)[1].ravel()
 
 
 def for_one_row(form: Form, claims: Claims) -> Claims:
@@ -214,7 +226,9 @@ def _ratio(form: Form, claims: Claims, persons: Persons, norm: str) -> float:
     if R is not None:
         R = np.asarray(R, dtype=np.float64)
         R = centred(R) if replaced and "strategy" not in claims.arrays else R
-        return persons.distance(R, norm, replaced=replaced) / one_row(R, norm, replaced=replaced)
+        groups = agreeing(claims.arrays)
+        single = one_row(R, norm, replaced=replaced, groups=groups)
+        return persons.distance(R, norm, replaced=replaced, groups=groups) / single
     factors = [claims.arrays[name] for name in claims.arrays if name.startswith("factor_")]
     if not factors or "weights" in claims.arrays or replaced or norm == "l1":
         return k
