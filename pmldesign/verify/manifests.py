@@ -141,6 +141,7 @@ def is_manifest(content: Any) -> bool:
     noise, lattice, intervals = content["noise"], content["lattice"], content["intervals"]
     counts = [content["queries"], content["cells"], noise["measurements"], lattice["bits"]]
     counts.append(content.get("ratios", 1))
+    records = content.get("records", 0)
     people = content["guarantee"]["participation"]
     sizes = [noise["parameter"], lattice["unit"], intervals["level"], 1 - intervals["level"]]
     suppressed = as_number(content.get("suppress", {}).get("relative_error")) or 0.0
@@ -148,6 +149,7 @@ def is_manifest(content: Any) -> bool:
     pml = KINDS[content["guarantee"]["kind"]].kind == "pml"
     return (
         all(type(count) is int and count >= 1 for count in counts)
+        and all(isinstance(content[name], str) for name in ("pmldesign", "workload"))
         and (people is None or Persons.of(people) is not None)
         and all((as_number(size) or 0.0) > 0 for size in sizes)
         and noise["law"] in LAWS
@@ -155,10 +157,14 @@ def is_manifest(content: Any) -> bool:
         is not None
         and re.fullmatch("[1-9][0-9]*", lattice["sensitivity"]) is not None
         and isinstance(lattice["exact"], bool)
-        and 0 <= (as_number(lattice["bias_of_an_entry"]) or 0.0) <= lattice["unit"]
+        and type(lattice["bias_of_an_entry"]) in (int, float)
+        and 0 <= lattice["bias_of_an_entry"] <= lattice["unit"]
         and isinstance(intervals["simultaneous"], bool)
+        and isinstance(content["post_processing"], list)
         and set(content["post_processing"]) <= {"nonnegative", "integers"}
-        and ("records" not in content or (replaced and content["records"] >= 0))
+        and type(records) is int
+        and records >= 0
+        and (replaced or "records" not in content)
         and ("suppress" not in content or suppressed > 0)
         and pml == ("if_alpha_is_wrong" in content)
         and (pml or "distances" not in content)
@@ -268,11 +274,16 @@ def _rows(content: Header, numbers: Header, share: Any) -> Rows:
         for value in alpha_of(numbers, cells):
             least = least.min(share * value)
         distances, counts = _words(listed["from_any"]), listed["cells"]
+        listed_alone = listed.keys() == {"norm", "from_any", "cells", "different"}
+        if not listed_alone or not all(type(count) is int and count >= 1 for count in counts):
+            raise ValueError("there are distances from any cell, and numbers of cells at each")
         if sum(counts) != cells or counts[0] * listed["different"] != cells:
             raise ValueError("the numbers of cells at each distance are not those of all cells")
         return Rows([distances], [least * count for count in counts], listed["different"])
     rows = [_words(row) for row in listed["to_later_cells"]]
-    if [len(row) for row in rows] != list(range(cells - 1, 0, -1)):
+    if listed.keys() != {"norm", "to_later_cells"} or [len(row) for row in rows] != list(
+        range(cells - 1, 0, -1)
+    ):
         raise ValueError("the distances are not those of all pairs of cells")
     apart = [[arb(0)] * cells for _ in range(cells)]
     for i, row in enumerate(rows):

@@ -151,6 +151,16 @@ def as_number(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """What has these names; ValueError if one comes twice, as readers take different ones."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} comes twice")
+    return found
+
+
 def digest_of_object(content: Mapping[str, Any]) -> str:
     """SHA-256 of a JSON object with sorted keys, without the entry "object" of its hashes."""
     hashes = {key: value for key, value in content.get(KEY, {}).items() if key != OBJECT}

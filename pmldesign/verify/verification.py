@@ -15,10 +15,10 @@ from numpy.lib import format as npy
 
 from pmldesign.errors import FileError, PmldesignError, require_extra
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import Checks, Header, Verification
+from pmldesign.verify.report import Checks, Header, Verification, once
 
-MOST_BYTES = 2**32
-"""Bytes of an array that is read."""
+MOST_BYTES, MOST_TIMES = 2**28, 16
+"""Bytes of arrays that are read from any file, and from a large one, as a multiple of its size."""
 STRATEGIES, CERTIFICATES, MANIFESTS = (1, 2), (1,), (2,)
 """Formats of the files of each kind."""
 BITS = 192
@@ -37,6 +37,9 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             others = [name for name in entries if not name.endswith(".npy")]
             if others:  # some readers pass over them, others take them for x.npy
                 raise ValueError(f"{others[0]!r} is no array")
+            whole = sum(entry.file_size for entry in entries.values())
+            if whole > max(MOST_BYTES, MOST_TIMES * path.stat().st_size):
+                raise ValueError(f"its arrays promise {whole} bytes, far more than are there")
             arrays = {
                 name.removesuffix(".npy"): _array(archive, entry) for name, entry in entries.items()
             }
@@ -78,16 +81,6 @@ def read_object(path: Path) -> dict[str, Any]:
     return content
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """What has these names; ValueError if one comes twice, as readers take different ones."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} comes twice")
-    return found
-
-
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
     """An array whose header promises no more than is there; never unpickled."""
     with archive.open(entry) as member:
@@ -95,7 +88,7 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, by_columns, dtype = read(member)
         size = math.prod(shape) * dtype.itemsize
-        if dtype.hasobject or size > min(entry.file_size, MOST_BYTES):
+        if dtype.hasobject or size > entry.file_size:
             raise ValueError(f"array {entry.filename!r} promises more than is there")
         content = bytearray(member.read(size))
     array = np.ndarray(shape, dtype, content, order="F" if by_columns else "C")

@@ -78,6 +78,12 @@ def test_forged_numbers_are_found(state, place, factor, wrong):
     assert failures(state) == wrong
 
 
+@pytest.mark.parametrize("more", [', "epsilon": 0.01}', ', "stream": 3}'])
+def test_claims_of_other_files_are_found(state, more):
+    chained(state, lambda lines: [lines[0].removesuffix("}") + more, *lines[1:]])
+    assert {"lines", "contents"} & failures(state)
+
+
 def test_forged_lines_are_found(state):
     honest = state.read_text()
 

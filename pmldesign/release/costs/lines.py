@@ -31,7 +31,7 @@ from pmldesign.errors import FileError, InvalidInputError, require_extra
 from pmldesign.files.atomic import PathName, sync_folder
 from pmldesign.release.costs.budget import Cost
 from pmldesign.release.costs.plan import Plan
-from pmldesign.verify.verification import once
+from pmldesign.verify.report import once
 
 MOST_BYTES = 2**28
 """Of a ledger that is read: a million releases."""

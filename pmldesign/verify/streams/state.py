@@ -32,7 +32,7 @@ from flint import arb
 
 from pmldesign.errors import FileError
 from pmldesign.verify.balls import above, largest, root
-from pmldesign.verify.report import AGREEMENT, Checks
+from pmldesign.verify.report import AGREEMENT, Checks, once
 
 NAME = "ball arithmetic of 192 bits, standard deviations in double precision"
 STEPS, FALL = 2**48, 0.3
@@ -40,21 +40,21 @@ STARTS = sorted({math.isqrt(math.isqrt(2**e)) for e in range(192)})
 ROUNDED = arb(2) ** -19 * (arb(1) / 2 + arb(2) ** -29)
 COMPARED = 10**6
 """Steps whose standard deviations are recomputed."""
-FORMAT = 3
+FORMAT, CLAIMS = 3, {"stream", "identity", "key"}
 
 
 def check_state(path: Path, checks: Checks) -> str:
     """All claims of a state."""
     head, *lines = path.read_text(encoding="ascii", errors="replace").split("\n")
     content, _, chain = head.rpartition(" ")
-    described = json.loads(content)
+    described = json.loads(content, object_pairs_hook=once)
     if described.get("stream") != FORMAT:
         raise FileError(
             f"{path.name}: a state of another version of pmldesign; verify it with that"
         )
     deviations, sound = _read(lines, chain)
-    sound = sound and _hash("", content) == chain
-    checks.state("lines", sound, "hashes, and steps in their order")
+    sound = sound and described.keys() == CLAIMS and _hash("", content) == chain
+    checks.state("lines", sound, "claims of a state, hashes, and steps in their order")
     identity = described["identity"]
     if identity[0] != STEPS:
         checks.unchecked("standard deviations", "of a strategy file; verify that one")

@@ -149,6 +149,8 @@ def read_levels(path: str, levels: Sequence[str]) -> list[list[str]]:
 def _opened(path: str) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
     """The names of the columns, and the lines, of which there is one at least."""
     name = Path(path).name
+    if Path(path).exists() and not Path(path).is_file():
+        raise FileError(f"{path} is no file")
     try:
         with Path(path).open(newline="", encoding="utf-8-sig") as handle:
             fields = ([field.strip() for field in line] for line in csv.reader(handle))
