@@ -120,7 +120,7 @@ RANGES = {
 """Of the numbers, without the ends."""
 BESIDE = {"kind", "failure", "neighbours", "known", "published", "sample"}
 """Keys of a guarantee that are none of its numbers."""
-CLOSE, HALVINGS = 1e-13, 40
+CLOSE, HALVINGS = 1e-9, 50
 """Width of the interval of what is inverted in double precision, and how often it is halved."""
 
 Numbers = Mapping[str, Any]
@@ -179,7 +179,7 @@ def _in_range(numbers: Numbers, kind: Kind, cells: Any) -> bool:
     if (known or published) and (pml or not replaced):
         return False
     if isinstance(alpha, list):
-        return len(alpha) == cells and _is_vector(alpha, sampled="sample" in numbers)
+        return len(alpha) == cells and _is_vector(alpha, sampled=bool(numbers.get("sample")))
     if "sample" in numbers:
         return False
     least = as_number(alpha)
@@ -249,11 +249,11 @@ def gaussian_profile(ratio: Any, epsilon: Any) -> Any:
 
 def dp_loss(numbers: Header, noise: str, ratio: Any) -> tuple[Any, float] | None:
     """The loss at sensitivity / scale, at most, and what it may be; None for PML."""
-    kind, laplace = numbers["kind"], noise == "laplace"
+    kind, laplace, ratio = numbers["kind"], noise == "laplace", ratio.upper()  # losses grow
     if noise == "cube" or (kind == "dp" and laplace):
         return (ratio, numbers["epsilon"]) if kind == "dp" else None
     if kind == "dp":
-        return gaussian_profile(ratio.upper(), arb(numbers["epsilon"])), numbers["delta"]
+        return gaussian_profile(ratio, arb(numbers["epsilon"])), numbers["delta"]
     if kind == "zcdp":
         return ratio + (-ratio).expm1() if laplace else ratio**2 / 2, numbers["rho"]
     if kind == "gaussian-dp":

@@ -11,6 +11,9 @@ References:
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,10 @@ from pmldesign.verify.balls import Array, laplacian_root
 UNIT = 2.0**-53
 """Largest relative error of a rounded operation."""
 NAME = "double precision with bounds on its rounding: bounds hold for any order of sums"
+DECADES = 120.0
+"""How far from 1 products of the largest entries of arrays may be: their squares are numbers."""
+APART = ("block_", "rows_", "dual_u_", "dual_w_")
+"""Of arrays that are not multiplied by each other."""
 WEAKEST = 1e-9
 """By how much, relatively, a claim may exceed what is proved: bounds on rounding are generous."""
 
@@ -29,6 +36,17 @@ WEAKEST = 1e-9
 def gamma(terms: float) -> float:
     """gamma_k, raised by its own rounding."""
     return terms * UNIT / (1 - terms * UNIT) * (1 + 4 * UNIT)
+
+
+def in_range(arrays: Mapping[str, Any]) -> bool:
+    """Whether no square of what is computed from arrays leaves the normal numbers."""
+    decades: dict[str, float] = defaultdict(float)
+    for name, array in arrays.items():
+        largest = float(np.abs(array).max(initial=0.0)) if array.dtype.kind == "f" else 0.0
+        span = abs(math.log10(largest)) if largest else 0.0
+        group = next((start for start in APART if name.startswith(start)), name)
+        decades[group] = max(decades[group], span)
+    return sum(decades.values()) <= DECADES
 
 
 def around(values: Array, radius: float | Array) -> list[Any]:

@@ -15,8 +15,18 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign.verify import rounding
 from pmldesign.verify.forms.dense import check_dense, dense_of
-from pmldesign.verify.forms.form import COUNTS, WEIGHTS, Claims, Domain, Form, kind, kinds
+from pmldesign.verify.forms.form import (
+    COUNTS,
+    TOO_WIDE,
+    WEIGHTS,
+    Claims,
+    Domain,
+    Form,
+    kind,
+    kinds,
+)
 from pmldesign.verify.forms.persons import Persons, for_one_row, without_sentence
 from pmldesign.verify.forms.registry import FORMS
 from pmldesign.verify.forms.structured import UNKNOWN
@@ -50,7 +60,7 @@ ABOUT = {
     "format": _count,
     "pmldesign": _text,
     "versions": lambda value: isinstance(value, dict) and all(map(_text, value.values())),
-    "p": lambda value: _text(value) and float(value) >= 2,
+    "p": lambda value: bool(re.fullmatch("[0-9.e+]+|inf", value)) and float(value) >= 2,
     "neighbours": lambda value: value in RELATIONS,
     "workload": _text,
     "queries": _count,
@@ -95,7 +105,7 @@ STEPS = {"dual_steps": Domain(0, whole=True, axes=(2,))}
 
 def stated(header: Header, arrays: Arrays, checks: Checks) -> tuple[Header, Form] | None:
     """The header without groups that are not whole, and the form, if any; adds what fits."""
-    early, kept = header.get("format") == 1, dict(header)
+    early, kept, before = header.get("format") == 1, dict(header), list[str]()
     lacking = [name for name in ABOUT if name not in header]
     for group in (NOISE, NORM):
         some = [name for name in group if name in header]
@@ -103,8 +113,11 @@ def stated(header: Header, arrays: Arrays, checks: Checks) -> tuple[Header, Form
             lacking += [name for name in group if name not in header]
             if not early or not LATER.issuperset(lacking):
                 kept = {name: value for name, value in kept.items() if name not in group}
-    for name in lacking if early else ():
+                before += [*some, *(ERRORS.keys() & header.keys() if group is NOISE else ())]
+    before += [name for name in lacking if early and name in (*LATER, "guarantee_numbers")]
+    for name in before if early else ():
         checks.unchecked(name, "the file is from before there was one")
+    lacking = [name for name in lacking if name not in before]
     more = [name for name in header if name not in CLAIMS]
     of_noise = (*ERRORS, "own_grid")
     more += [name for name in of_noise if name in header and "noise" not in header]
@@ -116,7 +129,7 @@ def stated(header: Header, arrays: Arrays, checks: Checks) -> tuple[Header, Form
         wrong.append("participation in steps is for add-remove neighbours")
     if persons is not None and header.get("guarantee_numbers", {}).get("kind") == "pml":
         wrong.append("PML is about single records")
-    faults = [("lacks", [] if early else lacking), ("has", more), ("not in range:", wrong)]
+    faults = [("lacks", lacking), ("has", more), ("not in range:", wrong)]
     _state("claims", "those of a strategy, each in its range", faults, checks)
     form = form_of(header, arrays)
     if form is None:
@@ -153,11 +166,11 @@ def _check_arrays(form: Form, header: Header, arrays: Arrays, checks: Checks) ->
         faults.append(("are about", {f"{n} cells"} if header.get("cells", n) != n else set()))
     _state("arrays", f"those of {form.about}", faults, checks)
     known, beside = header.get("known"), bool(names & {"groups", "counted"})
-    promised, key = header.get("guarantee_numbers", {"known": known}), "known"
-    if "guarantee_numbers" in header and arrays.get("counted", np.zeros(1)).ndim == 2:
-        key = "published"
-    promised = promised.get(key)
-    right = (known is not None) == beside and promised == known
+    several = arrays.get("counted", np.zeros(1)).ndim == 2
+    promised = header.get("guarantee_numbers", {"published" if several else "known": known})
+    named = (None, known) if several else (known, None)
+    right = (known is not None) == beside
+    right = right and (promised.get("known"), promised.get("published")) == named
     right = right and (known is None or header["neighbours"] == "replace")
     if beside or not right:
         checks.state("known", right, "named by the file and its guarantee, with an array for them")
@@ -221,13 +234,13 @@ def check_content(header: Header, arrays: Arrays, queries: Queries | None, check
     arithmetic = None if queries is None else form.check(claims, checks)
     if arithmetic is not None:
         return arithmetic
-    if beside and "strategy" not in arrays:
-        checks.unchecked("form", "beside a public table, for queries of this form")
-        return "none"
     if "gains" in arrays and claims.queries.sums() is not None:
         check_sums(arrays, claims.queries, checks)
     strategy = dense_of(form, claims, checks)
     if strategy is None:
+        return "none"
+    if strategy.arithmetic is rounding and not rounding.in_range(strategy.matrices(arrays)):
+        checks.unchecked("claims", TOO_WIDE)
         return "none"
     check_dense(strategy, checks)
     return str(strategy.arithmetic.NAME)

@@ -391,6 +391,8 @@ def manifest_is_true(content, sources):
 
 def has_more_noise(content, honest):
     """Whether a manifest differs from an honest one in more noise, and what is not checked."""
+    if content["noise"]["law"] != honest["noise"]["law"]:
+        return False
     scales = ("parameter", "sigma") if honest["noise"]["sigma"] else ("parameter",)
     more = all(content["noise"][name] >= honest["noise"][name] for name in scales)
     changed = set(differences(honest, content)) - {("noise", name) for name in scales}

@@ -76,3 +76,20 @@ def test_groups_and_tables_that_are_others_are_found(honest):
         assert pml.verify_file(other).failures
     rewrite(other, {**header, "neighbours": "add-remove"}, arrays)
     assert pml.verify_file(other).failures
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace", "cube"])
+@pytest.mark.parametrize("known", ["marginals:2,3,2,ways=1", "marginals:2,3,2,ways=2"])
+def test_residuals_beside_tables_hold_with_any_noise(noise, known, tmp_path):
+    """Of few cells the sensitivity is that of R, found by trying all pairs of cells."""
+    name, path = "marginals:2,3,2,ways=3", tmp_path / "s.npz"
+    design = pml.factorize(name, known=known)
+    promise = pml.ApproxDP(1.0, 1e-6)
+    noisy = pml.mechanism(design, name, known=known, guarantee=promise, noise=noise)
+    pml.write_strategy(path, design, mechanism=noisy)
+    header, _ = read_archive(path)
+    assert header["form"] == "residuals"
+    R, order = noisy.factorization.strategy.matrix, {"gaussian": 2, "laplace": 1, "cube": np.inf}
+    far = np.linalg.norm(R[:, :, None] - R[:, None, :], order[noise], axis=0).max()
+    assert header["sensitivity"] == pytest.approx(far, rel=1e-6)
+    assert pml.verify_file(path).holds

@@ -318,3 +318,86 @@ def test_wide_gaps_are_honest(tmp_path, name):
         design = pml.factorize(name, rel_gap=gap, neighbours="replace")
         pml.write_strategy(tmp_path / "s.npz", design)
         assert pml.verify_file(tmp_path / "s.npz").holds
+
+
+def test_public_answers_that_no_array_is_beside(tmp_path):
+    """The words of several public tables, over a strategy that is beside none."""
+    path = tmp_path / "s.npz"
+    promise = pml.ApproxDP(1.0, 1e-6, "replace")
+    pml.write_strategy(path, pml.mechanism("identity", "prefix:6", guarantee=promise))
+    header, arrays = read_archive(path)
+    numbers = {**header["guarantee_numbers"], "published": "histogram:6"}
+    words = sentence_of(kind_of(numbers), numbers, 6)
+    rewrite(path, {**header, "guarantee_numbers": numbers, "guarantee": words}, arrays)
+    assert "known" in {check.name for check in pml.verify_file(path).failures}
+
+
+@pytest.mark.parametrize("p", ["\uff12.0", " 2.0", "2_0", "nan", "Infinity"])
+def test_orders_are_plain_numbers(p, tmp_path):
+    path = tmp_path / "s.npz"
+    pml.write_strategy(path, pml.factorize("prefix:4"))
+    header, arrays = read_archive(path)
+    rewrite(path, {**header, "p": p}, arrays)
+    assert "claims" in {check.name for check in pml.verify_file(path).failures}
+
+
+def test_what_the_first_format_lacks_is_told_as_a_whole(tmp_path):
+    """Without the numbers of its guarantee nothing of noise is checked; it always had the scale."""
+    path = tmp_path / "s.npz"
+    pml.write_strategy(path, pml.mechanism("identity", "prefix:4", guarantee=pml.PureDP(1.0)))
+    header, arrays = read_archive(path)
+    header["format"] = 1
+    rewrite(path, {k: v for k, v in header.items() if k != "guarantee_numbers"}, arrays)
+    result = pml.verify_file(path)
+    unchecked = {check.name for check in result.unchecked}
+    assert not result.failures
+    assert {"noise", "scale", "sensitivity", "guarantee", "achieved", "error", "rmse"} <= unchecked
+    rewrite(path, {k: v for k, v in header.items() if k != "scale"}, arrays)
+    assert pml.verify_file(path).failures
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("records",), 1e9),
+        (("records",), True),
+        (("lattice", "bias_of_an_entry"), "none, and epsilon is 0.01"),
+        (("lattice", "bias_of_an_entry"), None),
+        (("post_processing",), {"integers": "by hand"}),
+        (("post_processing",), ""),
+        (("workload",), ["histogram:5"]),
+    ],
+)
+def test_claims_of_manifests_are_of_their_kinds(place, value, tmp_path):
+    path = tmp_path / "r.csv"
+    promise = pml.PureDP(1.0, "replace")
+    noisy = pml.mechanism("identity", "histogram:5", guarantee=promise)
+    pml.release_tables(noisy, np.arange(5)).to_csv(path)
+    manifest = tmp_path / "r.manifest.json"
+    content = json.loads(manifest.read_text())
+    assert not pml.verify_file(manifest).failures
+    holder = content
+    for key in place[:-1]:
+        holder = holder[key]
+    holder[place[-1]] = value
+    content[KEY][OBJECT] = digest_of_object(content)
+    manifest.write_text(json.dumps(content))
+    assert "claims" in {check.name for check in pml.verify_file(manifest).failures}
+
+
+def test_distances_are_listed_in_one_way(tmp_path):
+    """Negative numbers of cells, or a second list that nobody reads."""
+    path = tmp_path / "r.csv"
+    noisy = pml.mechanism("identity", "histogram:5", guarantee=pml.PML(1.0, 0.01))
+    pml.release_tables(noisy, np.arange(5)).to_csv(path)
+    manifest = tmp_path / "r.manifest.json"
+    honest = json.loads(manifest.read_text())
+    listed = honest["distances"]
+    far = listed["to_later_cells"][0].split()[0]
+    once = {"norm": listed["norm"], "from_any": f"0.0 {far}", "cells": [1, 4], "different": 5}
+    less = {**once, "from_any": f"0.0 {far} {far}", "cells": [1, 9, -5]}
+    for distances, right in ((once, True), ({**listed, **once}, False), (less, False)):
+        content = {**honest, "distances": distances, KEY: {**honest[KEY]}}
+        content[KEY][OBJECT] = digest_of_object(content)
+        manifest.write_text(json.dumps(content))
+        assert bool(pml.verify_file(manifest).failures) is not right

@@ -21,19 +21,20 @@ from pmldesign.verify.forms.form import Claims, Form
 from pmldesign.verify.forms.known_tables import left_open
 from pmldesign.verify.forms.known_tables import lower_bound as beside_tables
 from pmldesign.verify.forms.many_cells import Distances, different, proved_by_cells
+from pmldesign.verify.forms.persons import agreeing
 from pmldesign.verify.forms.products import lower_of_factors
 from pmldesign.verify.forms.structured import UNKNOWN, Computed, check_computed, own_unit
 from pmldesign.verify.forms.written import centred, pseudo_inverse
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, Header
+from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Arrays, Checks, Header
 from pmldesign.verify.streams.participation import Drawn, Pattern, dual_factor
 
 MOST_CELLS = 2048
 """Beyond, the loss under PML of a strategy with structure is that of its farthest columns."""
 BALL_CELLS, BALL_ENTRIES = 256, 2**18
 """Of A and L in ball arithmetic: 0.1 s for a product of 256 x 256."""
-RESIDUAL = 1e4
-"""L R may differ from A by so many units of 2^-53 times the condition of R."""
+RESIDUAL, MOST_RESIDUAL = 1e4, 1e-8
+"""L R may differ from A by so many units of 2^-53 times the condition of R, and by no more."""
 FEW, WEAKER_FEW = 24, 0.05
 """Of three columns the loss is bounded on strips, and of few on a line not at the best c of an
 envelope, up to a few percent above the exact one."""
@@ -124,6 +125,11 @@ class Dense:
         small = self.R.shape[1] <= BALL_CELLS and max(sizes) <= BALL_ENTRIES
         return balls if small and self.written else rounding
 
+    def matrices(self, arrays: Arrays) -> Arrays:
+        """The arrays of the file, with L and R as they are computed with."""
+        known = {} if self.L is None else {"reconstruction": self.L}
+        return {**arrays, "strategy": self.R, **known}
+
     @property
     def slack(self) -> float:
         """By how much, relatively, a loss may exceed what is proved."""
@@ -205,7 +211,7 @@ def _check_product(strategy: Dense, checks: Checks) -> Any:
         sizes = np.linalg.norm(L, axis=1) * values[0] + np.linalg.norm(A, axis=1)
     off = np.array([float(root(square).upper()) for square in rows])
     worst = float((off / np.where(sizes > 0, sizes, 1.0)).max())
-    allowed = RESIDUAL * rounding.UNIT * condition
+    allowed = min(RESIDUAL * rounding.UNIT * condition, MOST_RESIDUAL)
     right = worst <= allowed and bool(np.isfinite(sizes).all())
     checks.state("L R = A", right, f"but for {worst:.1e} of its rows")
     return power_norm(rows, strategy.p) * cost
@@ -222,7 +228,8 @@ def _lower(strategy: Dense, checks: Checks) -> Any | None:
     if min(u.min(), w.min()) < 0 or (w.ndim == 2 and not np.array_equal(w, w.T)):
         checks.state("dual weights", False, "are negative or not symmetric")
         return None
-    if strategy.groups is not None and w[strategy.groups[:, None] != strategy.groups].any():
+    groups = strategy.groups
+    if groups is not None and (w.ndim == 1 or w[groups[:, None] != groups].any()):
         checks.state("dual weights", False, "are of pairs of cells in different groups")
         return None
     if strategy.replace and w.ndim == 1:
@@ -249,12 +256,14 @@ def dense_of(form: Form, claims: Claims, checks: Checks) -> Dense | None:
     if "strategy" not in arrays and replace:
         R = centred(R)
     A, total = _matrix(header, queries)
-    L = arrays.get("reconstruction")
+    L, left = arrays.get("reconstruction"), None
+    if "counted" in arrays:
+        left = left_open(arrays["counted"], arrays["sizes"])
     if A is not None and A.shape[1] == R.shape[1] and A.shape[0] * len(R) <= ANSWERED:
         if "right_inverse" in arrays:
             L = A @ arrays["right_inverse"]
         elif L is None:
-            L = _reconstruction(A, R, replace=replace)
+            L = _reconstruction(A, R, left, replace=replace)
     duals = (arrays["dual_u"], arrays["dual_w"]) if "dual_u" in arrays else None
     fits = R.ndim == 2 and (L is None or L.shape[1:] == R.shape[:1])
     lower = None
@@ -270,9 +279,8 @@ def dense_of(form: Form, claims: Claims, checks: Checks) -> Dense | None:
             fits = fits and (lower is not None or "strategy" not in arrays)
             duals = None
     checks.state("shapes", bool(fits), "of the arrays")
-    groups, left = arrays.get("groups"), None
-    if "counted" in arrays:
-        left = left_open(arrays["counted"], arrays["sizes"])
+    groups = agreeing(arrays)
+    if left is not None:
         fits = fits and header["neighbours"] == "replace" and len(left) == R.shape[1]
         checks.state("tables", bool(fits), "of these cells, beside which a record is replaced")
     elif groups is not None or "known" in header:
@@ -320,9 +328,11 @@ def _matrix(header: Header, queries: Queries) -> tuple[Any, int | None]:
     return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T, queries.count
 
 
-def _reconstruction(A: Any, R: Any, *, replace: bool) -> Any:
-    """A R^+; under replace on differences of cells, where R may have full rank."""
-    if replace:
+def _reconstruction(A: Any, R: Any, left: Any, *, replace: bool) -> Any:
+    """A R^+; under replace on differences of cells, or what tables leave open, of full rank."""
+    if left is not None:
+        A, R = A @ left, R @ left
+    elif replace:
         A, R = A[:, :-1] - A[:, -1:], R[:, :-1] - R[:, -1:]
     return A @ pseudo_inverse(R)
 

@@ -18,6 +18,10 @@ MOST_CELLS, MOST_ENTRIES = 2048, 2**23
 """Of R, in all: a decomposition of 2048 x 2048 takes ten seconds."""
 
 
+TOO_WIDE = "entries are too large or too small for double precision"
+"""Why numbers are not checked."""
+
+
 class Domain(NamedTuple):
     """What an array may be: its least entry, whether that is left out, whole numbers, axes."""
 
@@ -157,6 +161,9 @@ class Form:
         chosen = next((method for method in methods if method.fits(claims)), None)
         if chosen is None:
             return None
+        if not rounding.in_range(claims.arrays):
+            checks.unchecked("claims", TOO_WIDE)
+            return "none"
         chosen.check(claims.header, claims.arrays, claims.queries, checks)
         return chosen.arithmetic(claims.arrays)
 

@@ -47,8 +47,7 @@ MOST_ATTRIBUTES = 12
 
 def tells_marginals(claims: Claims) -> bool:
     """Whether structure tells all of residuals."""
-    known = claims.beside or claims.large or (claims.gaussian and not claims.pml)
-    return claims.queries.plain and known
+    return claims.queries.plain and (claims.large or (claims.gaussian and not claims.pml))
 
 
 def check_marginals(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:

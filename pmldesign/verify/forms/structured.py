@@ -206,7 +206,8 @@ def _check_privacy(header: Header, computed: Computed, scale: float, checks: Che
         proved = value * (1 - computed.slack_of_loss)
         promised = target * (1 + slack) / proved - 1 if proved else 0.0
         above_loss = pml or computed.drawn is not None
-        weaker = promised if above_loss else min(computed.weaker_loss, promised)
+        moved = computed.weaker_loss * max(1.0, -math.log(target))  # of a tiny delta by more
+        weaker = promised if above_loss else min(moved, promised)
         checks.at_most("achieved", header["achieved"], proved, weaker=weaker)
 
 
@@ -255,8 +256,8 @@ def gaussian_error(spread: Any, scale: Any, p: float) -> Any:
 
 
 def cube_error(rows: Any, scale: Any, p: float) -> Any | None:
-    """Error of cube noise from L at an even p; None without L, or at other p."""
-    if rows is None or p % 2:
+    """Error of cube noise from L at an even p; None without L, at other p, or at too large ones."""
+    if rows is None or p % 2 or np.count_nonzero(rows) * (p / 2) ** 2 > MOST_PRODUCTS:
         return None
     r, order = rows.shape[1], int(p)
     even = [1 / arb(2 * k + 1) for k in range(order // 2 + 1)]

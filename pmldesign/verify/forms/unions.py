@@ -289,8 +289,9 @@ def check_blocks(header: Header, arrays: Arrays, queries: Queries, checks: Check
         rest = [a - image @ R for image, R in zip(images, blocks, strict=True)]
         outside = np.array([(part**2).sum(axis=1) for part in [*rest, a]])
         whole = np.array([(a**2).sum(axis=1)] * (len(blocks) + 1))
-        part = along(outside[numbers], shares) / along(whole[numbers], shares)
-        missed = max(missed, float(np.sqrt(part.max())))
+        part, sizes_of = (along(rows[numbers], shares) for rows in (outside, whole))
+        part = part[sizes_of > 0] / sizes_of[sizes_of > 0]
+        missed = max(missed, float(np.sqrt(part.max(initial=0.0))))
     checks.state("L R = A", missed < MISSED, f"but for {missed:.1e} of its rows")
     lower = lower_bound(header, arrays, queries) if "lower" in header else None
     squares = np.concatenate(variances)

@@ -156,7 +156,10 @@ class Pattern:
         if self.fixed:
             return max(
                 float(part[e : e + reach, e : e + reach].sum())
-                for part in (sizes[c :: self.apart, c :: self.apart] for c in range(self.apart))
+                for part in (
+                    sizes[c :: self.apart, c :: self.apart]
+                    for c in range(min(self.apart, len(sizes)))
+                )
                 for e in range(max(1, len(part) - reach + 1))
             )
         if reach > 2 and len(sizes) ** 3 * reach <= PAIRS:
