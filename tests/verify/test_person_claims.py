@@ -8,7 +8,7 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.verify import KEY, digest_of, read_archive
-from pmldesign.verify.forms.persons import Persons, one_row
+from pmldesign.verify.forms import persons
 
 CASES = [
     ("histogram:12", "3,any", "gaussian", "add-remove"),
@@ -80,8 +80,9 @@ def test_people_are_as_far_apart_as_rows_of_one_group(rows, tmp_path):
         groups = size * np.kron(np.eye(8), np.ones(2))
         L = np.hstack([arrays["reconstruction"], np.zeros((1, 8))])
         R = np.vstack([arrays["strategy"], groups])
-        persons = Persons.of(rows)
-        ratio = persons.distance(R, "l2", replaced=True) / one_row(R, "l2", replaced=True) / times
+        people = persons.Persons.of(rows)
+        far = people.distance(R, "l2", replaced=True)
+        ratio = far / persons.one_row(R, "l2", replaced=True) / times
         assert ratio < 1
         other = {n: header[n] * ratio for n in ("scale", "sensitivity", "error", "rmse", "max_std")}
         made = {**arrays, "strategy": R, "reconstruction": L}
