@@ -1,6 +1,7 @@
 """The least budget for given accuracies."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,11 +9,11 @@ from random_targets import check
 from scipy import stats
 
 import pmldesign as pml
-from pmldesign.designs import Targets, dispatch, least_share, named_targets, rivals
+from pmldesign.designs import Targets, dispatch, laplace_design, least_share, named_targets, rivals
 from pmldesign.designs.targets import budgets
 from pmldesign.factorization import answer
 from pmldesign.privacy import Noise, PrivacyCurve, calibrate, laplace_renyi
-from pmldesign.strategies import baseline
+from pmldesign.strategies import Strategy, baseline
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import Status
 from pmldesign_solvers.search import laplace_half_widths
@@ -165,6 +166,45 @@ def test_half_widths_that_end_far_too_late_are_refused(monkeypatch):
     with pytest.raises(pml.InvalidInputError, match=r"Laplace noise take about 101 s, far beyond"):
         pml.least_budget("prefix:6", wanted, pml.PureDP(1), **asked)
     assert pml.least_budget("prefix:6", wanted, pml.PureDP(1), search_time=0.01).enough > 0
+
+
+def test_half_widths_of_what_a_search_finds_are_left_out_where_they_end_too_late(monkeypatch):
+    """Its matrix may have no known inverse, where the strategy of least norm has one."""
+
+    def seconds(strategy, *_):
+        return 0.0 if strategy.name == "design" else 100.0
+
+    def found(*arguments, **options):
+        searched = laplace_design(*arguments, **options)
+        other = Strategy("slow", searched.mechanism.strategy.matrix)
+        return replace(searched, mechanism=replace(searched.mechanism, factorization=slow(other)))
+
+    def slow(strategy):
+        queries = wanted.normalised(parse_workload("prefix:6"))
+        return answer(strategy, queries, pml.Neighbours.ADD_REMOVE)
+
+    wanted, asked = Targets(8.0, level=0.9), {"search_time": 0.01}
+    monkeypatch.setattr("pmldesign.designs.laplace.search.laplace_design", found)
+    plain = pml.least_budget("prefix:6", wanted, pml.PureDP(1), **asked)
+    monkeypatch.setattr("pmldesign.designs.targets.least.error_seconds", seconds)
+    quick = pml.least_budget("prefix:6", wanted, pml.PureDP(1), time_limit=30.0, **asked)
+    assert plain.mechanism.strategy.name == "slow"
+    assert quick.mechanism.strategy.name != "slow"
+
+
+def test_the_design_leaves_time_for_half_widths(monkeypatch):
+    limits = []
+
+    def solved(workload, p, options):
+        limits.append(options.time_limit)
+        return dispatch.solve(workload, p, options)
+
+    monkeypatch.setattr("pmldesign.designs.targets.least.error_seconds", lambda *_: 40.0)
+    monkeypatch.setattr("pmldesign.designs.targets.least.solve", solved)
+    asked = {"search_time": 0.01, "time_limit": 100.0}
+    pml.least_budget("prefix:8", Targets(8.0, level=0.9), pml.PureDP(1), **asked)
+    assert limits
+    assert max(limits) <= 60.0
 
 
 @pytest.mark.parametrize("guarantee", [pml.EnvelopePML(1, 1e-3, 0.05), pml.PML(1, 0.05)])

@@ -197,6 +197,10 @@ def least_budget(
         rest = max(wanted.time_limit - after - (time.perf_counter() - begin), LEAST_TIME)
         return rest if most is None else min(most, rest)
 
+    def quick(strategy: Strategy, kind: Noise) -> bool:
+        seconds, rest = error_seconds(strategy, normalised, kind, math.inf, level), left(None)
+        return rest is None or seconds <= max(rest, BEYOND)
+
     if guarantee.pml and wanted.schema is not None:
         raise wanted.schema.refusal()
     kinds = admissible(guarantee, noise)
@@ -216,7 +220,9 @@ def least_budget(
                 partial(left, SEARCH_SECONDS if search_time is None else search_time, after),
                 least_gain=LEAST_GAIN if search_time is None else 0.0,
             )
-            for strategy in found:
+            for number, strategy in enumerate(found):
+                if number and not quick(strategy, kind):
+                    continue
                 factorization = answer(strategy, normalised, relation)
                 answers += needs(strategy, factorization, guarantee, [kind], level, wanted.own_grid)
         except PmldesignError as error:
@@ -253,6 +259,8 @@ def _certified(
     gap = options.rel_gap
     before = with_time_for_noise(options, normalised, guarantee, kinds)[0]
     after = (options.time_limit or 0.0) - (before.time_limit or 0.0)
+    identity = baseline("identity", normalised)
+    after += max(error_seconds(identity, normalised, kind, math.inf, level) for kind in kinds)
     for _ in range(TRIES):
         design = solve(
             normalised, math.inf, replace(options, rel_gap=gap, time_limit=left(None, after))
