@@ -200,11 +200,16 @@ def strategy_matrix(name: str, matrix: ArrayLike) -> Array:
     return read_only(values)
 
 
-def inverted(matrix: Array) -> tuple[Array, int]:
+def inverted(matrix: Array, null: Array | None = None) -> tuple[Array, int]:
     """The pseudo-inverse, and the number of singular values above RANK_CUTOFF of the largest.
 
     That of a regular lower triangular matrix is exactly lower triangular. With c_j copies of each
-    column of R', that of R has the rows of (R' diag(c)^(1/2))^+ over c^(1/2).
+    column of R', that of R has the rows of (R' diag(c)^(1/2))^+ over c^(1/2). A row more along a
+    null vector adds a column to the pseudo-inverse, and does not change the others.
+
+    Args:
+        matrix: R, shape (r, n).
+        null: a vector with R null = 0, shape (n,), if one is known.
 
     Raises:
         InvalidInputError: it takes many minutes, or more memory than there is.
@@ -216,11 +221,12 @@ def inverted(matrix: Array) -> tuple[Array, int]:
         first, copies = np.unique(labels, return_index=True, return_counts=True)[1:]
         if first.size < cells:
             roots = np.sqrt(copies)
-            distinct, rank = inverted(matrix[:, first] * roots)
+            within = None if null is None else null[first] * roots
+            distinct, rank = inverted(matrix[:, first] * roots, within)
             return read_only((distinct / roots[:, None])[labels]), rank
-    closed = _triangular_inverse(matrix) if lower else _closed_inverse(matrix)
+    closed = _triangular_inverse(matrix) if lower else _closed_inverse(matrix, null)
     if closed is not None:
-        return read_only(closed), min(rows, cells)
+        return read_only(closed), min(rows, cells if null is None else cells - 1)
     _require_svd(rows, cells)
     try:
         left, values, right = _svd(matrix)
@@ -264,13 +270,19 @@ def memory() -> float:
         return math.inf
 
 
-def _closed_inverse(matrix: Array) -> Array | None:
-    """The inverse of a large matrix of full rank that is not square, if it has twelve digits."""
+def _closed_inverse(matrix: Array, null: Array | None) -> Array | None:
+    """The inverse of a large matrix that is not square, if it has twelve digits.
+
+    Its rank is full, but for the null vector.
+    """
     rows, cells = matrix.shape
-    if rows <= cells:
+    if rows < cells or null is None and rows == cells:
         return closed_inverse(matrix)
+    if null is not None:
+        longer = np.linalg.norm(matrix) / math.sqrt(cells) / np.linalg.norm(null)
+        matrix = np.vstack([matrix, longer * null])
     turned = closed_inverse(matrix.T)
-    return None if turned is None else np.ascontiguousarray(turned.T)
+    return None if turned is None else np.ascontiguousarray(turned[:rows].T)
 
 
 def _triangular_inverse(matrix: Array) -> Array | None:

@@ -193,7 +193,7 @@ class Strategy(Measurable, Drawn, Displayed):
     def _inverse_and_rank(self) -> tuple[Array, int]:
         if self._inverse is not None:
             return self._inverse, self.shape[0]
-        return inverted(self.matrix)
+        return inverted(self.matrix, np.ones(self.cells) if self.public.kind == "records" else None)
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine.

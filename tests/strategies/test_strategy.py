@@ -16,6 +16,7 @@ from pmldesign.strategies import (
     tree,
     workload_strategy,
 )
+from pmldesign.workloads import RECORDS
 from pmldesign_solvers.operators import operator as operators
 
 sizes = st.integers(1, 7)
@@ -405,3 +406,24 @@ def test_large_strategies_are_decomposed_only_where_rows_depend(odd, turned, mon
     lost = odd not in ("", "equal columns")
     assert strategy.rank == 40 - lost
     assert len(calls) == lost
+
+
+@pytest.mark.parametrize("rows", [514, 520])
+@pytest.mark.parametrize("odd", ["", "dependent", "equal columns"])
+def test_large_strategies_beside_the_total_are_decomposed_only_where_more_depends(
+    rows, odd, monkeypatch
+):
+    """Their rows sum to zero: the total is one more row, which leaves the inverse as it is."""
+    R = gaussian(rows, 514, 9) + 40 * np.eye(rows, 514)
+    if odd == "dependent":
+        R[:, 3] = R[:, 5] - 2 * R[:, 7] + 2 * R[:, 8]
+    if odd == "equal columns":
+        R[:, 1] = R[:, 0]
+    R -= R.mean(axis=1, keepdims=True)
+    inverse, svd, calls = np.linalg.pinv(R, rcond=1e-10), np.linalg.svd, []
+    monkeypatch.setattr(np.linalg, "svd", lambda R, **asked: calls.append(1) or svd(R, **asked))
+    strategy = Strategy("R", R, public=RECORDS)
+    scale = np.abs(inverse).max()
+    np.testing.assert_allclose(strategy.pseudo_inverse, inverse, atol=1e-9 * scale)
+    assert strategy.rank == 513 - (odd != "")
+    assert len(calls) == (odd == "dependent")
