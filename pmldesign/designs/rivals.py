@@ -25,7 +25,7 @@ from dataclasses import replace
 
 from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import Design, Optimized
-from pmldesign.designs.targets.accuracy import is_inverted
+from pmldesign.designs.targets.accuracy import is_inverted, kinds_of_rows
 from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuaranteeError
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import Mechanism, calibrated, on_own_grid, smallest_error
@@ -234,8 +234,11 @@ def error_seconds(
     m, (r, n) = workload.shape[0], strategy.shape
     summed = r if level is None else min(r, LONG)  # of a row: longer ones are condensed
     unknown = [part.shape for part in strategy.factors if not part.inverse_known]
+    kinds = None if level is None else kinds_of_rows(strategy, workload)
+    if kinds is not None:
+        m, n, unknown = sum(int(part.places.max()) + 1 for part in kinds), 0, []
     cost = sum(rows * cells * min(rows, cells) for rows, cells in unknown)
-    each = m * r * WRITTEN if p % 2 == 0 else m * summed * SUMMED
+    each = m * r * WRITTEN if p % 2 == 0 else m * (summed * SUMMED + r * WRITTEN)
     return cost / SPEED + n * r * WRITTEN + each
 
 

@@ -276,7 +276,7 @@ def _closed_inverse(matrix: Array, null: Array | None) -> Array | None:
     Its rank is full, but for the null vector.
     """
     rows, cells = matrix.shape
-    if rows < cells or null is None and rows == cells:
+    if rows < cells or (null is None and rows == cells):
         return closed_inverse(matrix)
     if null is not None:
         longer = np.linalg.norm(matrix) / math.sqrt(cells) / np.linalg.norm(null)

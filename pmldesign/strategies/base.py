@@ -187,7 +187,7 @@ class Strategy(Measurable, Drawn, Displayed):
     def inverse_known(self) -> bool:
         """Whether R^+ follows from structure, so that it takes no more than writing it."""
         computed = type(self)._inverse_and_rank is Strategy._inverse_and_rank
-        return self._inverse is not None or not computed
+        return self._inverse is not None or not computed or "_inverse_and_rank" in vars(self)
 
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:

@@ -122,9 +122,14 @@ class BesideStrategy(Strategy):
         part = estimates.sum(axis=0) / float(direction.sum())
         return np.asarray(estimates - np.multiply.outer(direction, part))
 
+    @property
+    def inverse_known(self) -> bool:
+        """Whether that of R gives it."""
+        return self.whole.regular or bool(self.whole.factors[1:])
+
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
-        if not (self.whole.regular or self.whole.factors[1:]):
+        if not self.inverse_known:
             return super()._inverse_and_rank
         rank = self.cells if self.whole.regular else self.whole.rank
         inverse = self.whole.pseudo_inverse[:, self._kept]

@@ -24,7 +24,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -40,8 +41,13 @@ from pmldesign.workloads.weighting import LARGEST_WEIGHT, weighted, weighted_par
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_sums import MOST_ENTRIES, laplace_half_widths, moment_bound
 
+if TYPE_CHECKING:
+    from pmldesign.strategies.row_kinds import RowKinds
+
 LARGEST_LABELS = 10**5
 """Queries whose labels are compared with the names of targets."""
+KINDS_AT_ONCE = 2**22
+"""Entries of kinds of rows that are formed at a time."""
 WIDTH_ROUNDING = 1e-7
 """Relative, of a half-width of Laplace noise: its law is inverted to 1e-9 or better."""
 
@@ -213,12 +219,22 @@ def largest_size(factorization: Factorization, noise: Noise, level: float | None
     if level is None or noise is Noise.GAUSSIAN:
         spread = factorization.unit_error(noise, math.inf)
         return spread if level is None else spread * gaussian_quantile(level) * (1 + 1e-14)
-    strategy, miss = factorization.strategy, 1 - level
-    if not is_inverted(strategy, factorization.workload):
+    strategy, workload, miss = factorization.strategy, factorization.workload, 1 - level
+    if not is_inverted(strategy, workload):
         spreads = math.sqrt(2) * factorization.deviations
         return float(moment_bound(spreads, miss).max()) * (1 + WIDTH_ROUNDING)
-    rows = np.abs(strategy.reconstruction(factorization.workload))
-    return float(laplace_half_widths(rows, miss).max()) * (1 + WIDTH_ROUNDING)
+    kinds = kinds_of_rows(strategy, workload)
+    if kinds is None:
+        widths = [laplace_half_widths(np.abs(strategy.reconstruction(workload)), miss)]
+    else:
+        chunks = chain.from_iterable(part.chunks for part in kinds)
+        widths = [laplace_half_widths(rows, miss, counts) for rows, counts in chunks]
+    return float(max(part.max() for part in widths)) * (1 + WIDTH_ROUNDING)
+
+
+def kinds_of_rows(strategy: Strategy, workload: Workload) -> Sequence[RowKinds] | None:
+    """The rows of L by kinds, where structure tells these, and no inverse is known."""
+    return None if strategy.inverse_known else strategy.row_kinds(workload, KINDS_AT_ONCE)
 
 
 def is_inverted(strategy: Strategy, workload: Workload) -> bool:

@@ -39,7 +39,7 @@ from pmldesign.designs.targets.budgets import (
     with_budget,
 )
 from pmldesign.errors import InvalidInputError, PmldesignError
-from pmldesign.factorization import Factorization, answer, with_known
+from pmldesign.factorization import Factorization, answer, public_for, with_known
 from pmldesign.mechanisms import Mechanism, NoiseChoice, admissible, mechanism, require_feasible
 from pmldesign.mechanisms.exact_error import OWN_GRID
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
@@ -197,9 +197,13 @@ def least_budget(
         rest = max(wanted.time_limit - after - (time.perf_counter() - begin), LEAST_TIME)
         return rest if most is None else min(most, rest)
 
+    def seconds(strategy: Strategy, kind: Noise) -> float:
+        measured = strategy.beside(public_for(normalised, relation))
+        return error_seconds(measured, normalised, kind, math.inf, level)
+
     def quick(strategy: Strategy, kind: Noise) -> bool:
-        seconds, rest = error_seconds(strategy, normalised, kind, math.inf, level), left(None)
-        return rest is None or seconds <= max(rest, BEYOND)
+        rest = left(None)
+        return rest is None or seconds(strategy, kind) <= max(rest, BEYOND)
 
     if guarantee.pml and wanted.schema is not None:
         raise wanted.schema.refusal()
@@ -208,8 +212,8 @@ def least_budget(
     answers: list[Answer] = []
     refusal: PmldesignError | None = None
     for kind in kinds:
-        after = error_seconds(design.strategy, normalised, kind, math.inf, level)
         try:
+            after = seconds(design.strategy, kind)
             if after > BEYOND:
                 _require_time(time.perf_counter() - begin + after, normalised, kind, wanted)
             found = _strategies(
