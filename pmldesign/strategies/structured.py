@@ -57,9 +57,11 @@ class StructuredStrategy(Strategy):
     def _beside(self, public: Public) -> Strategy:
         """R P, with its structure beyond WRITTEN_CELLS cells, if that helps; else its inverse.
 
-        One that has all distances without its matrix keeps it from LEAST_BESIDE cells on.
+        One that has all distances without its matrix keeps it from LEAST_BESIDE cells on. It helps
+        where R is regular and has an inverse: that of R P follows.
         """
-        keeps = self.stays_beside or self.sizes
+        helps = self.regular and self.inverse_known and self.cells > WRITTEN_CELLS
+        keeps = self.stays_beside or self.sizes or helps
         if public.kind != "records" or not keeps:
             return super()._beside(public)
         centred = BesideStrategy(self)

@@ -11,8 +11,14 @@ from scipy.spatial.distance import pdist
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import BesideStrategy, ProductStrategy, Strategy
-from pmldesign.workloads import RECORDS, DenseWorkload, KroneckerWorkload, UnionWorkload
+from pmldesign.strategies import BesideStrategy, ProductStrategy, Strategy, baseline
+from pmldesign.workloads import (
+    RECORDS,
+    DenseWorkload,
+    KroneckerWorkload,
+    UnionWorkload,
+    parse_workload,
+)
 
 
 @st.composite
@@ -150,3 +156,23 @@ def test_variances_beside_the_total_take_no_vector_of_all_cells():
     asked = KroneckerWorkload([DenseWorkload(np.eye(64), name="cells"), *totals])
     variances = BesideStrategy(strategy).variances(asked.beside(RECORDS))
     np.testing.assert_allclose(variances, 2.0**24 - 2.0**18, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["prefix:9", "decay:9,0.8"])
+@pytest.mark.parametrize("kind", ["identity", "workload", "square-root"])
+def test_long_running_sums_beside_the_total_keep_their_structure(name, kind, monkeypatch):
+    """They have no inverse of their own: a decomposition of 6,314 steps takes a minute."""
+    for module in ("structured", "baselines.registry"):
+        monkeypatch.setattr(import_module(f"pmldesign.strategies.{module}"), "WRITTEN_CELLS", 0)
+    workload = parse_workload(name)
+    strategy = baseline(kind, workload)
+    R, A = RECORDS.centre(strategy.matrix), RECORDS.centre(workload.to_dense())
+    inverse = np.linalg.pinv(R, rcond=1e-10)
+    expected, y = ((A @ inverse) ** 2).sum(axis=1), np.random.default_rng(1).standard_normal(len(R))
+    monkeypatch.setattr("pmldesign.strategies.base.inverted", None)
+    own = strategy.beside(RECORDS)
+    np.testing.assert_allclose(own.variances(workload.beside(RECORDS)), expected, atol=1e-9)
+    np.testing.assert_allclose(own.estimate(y), inverse @ y, atol=1e-9)
+    for norm, metric in (("l1", "cityblock"), ("l2", "euclidean")):
+        exact = pdist(R.T, metric).max()
+        assert own.sensitivity_under(Neighbours.REPLACE, norm) >= exact * (1 - 1e-12)
