@@ -59,3 +59,25 @@ def test_reasons_are_whole_sentences_and_values_are_rounded_outwards():
         if bound["value"] is not None and bound["kind"] == "lower":
             shown = float(table[bound["name"]].split("lower")[1].split()[0])
             assert shown <= bound["value"]
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(30.0, True), (60.0, True), (200.0, False)])
+def test_what_would_end_after_the_time_limit_is_left_out(seconds, shown, monkeypatch):
+    """Of both noises the quicker one is shown where there is no time for both."""
+    noises = []
+
+    def taken(_strategy, _queries, _guarantee, noise, _p):
+        noises.append(noise)
+        return seconds
+
+    monkeypatch.setattr("pmldesign.cli.bounds.mechanism_seconds", taken)
+    monkeypatch.setattr(
+        "pmldesign.cli.documents.comparison.row_seconds", lambda *_: 2 * seconds if shown else 200.0
+    )
+    result = run("prefix:8", "--epsilon", "1", "--delta", "1e-6", "--time-limit", "100")
+    assert result.exit_code == 0
+    assert ("least-norm, gaussian noise" in result.stdout) == shown
+    assert ("least norm is left out: the time limit came first" in result.stderr) == (not shown)
+    assert ("tree, " in result.stdout) == (seconds < 50)
+    assert len(noises) == (2 if seconds < 50 else 3)
+    assert "least variance" in result.stdout

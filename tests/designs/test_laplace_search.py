@@ -97,6 +97,18 @@ def test_candidates_whose_error_takes_too_long_are_left_out():
     assert [start.name for start in search.table] == ["workload"]
 
 
+def test_where_no_candidate_is_in_time_the_quickest_is_taken(monkeypatch):
+    taken = {"workload": 50.0, "tree": 30.0, "identity": 20.0, "haar": 40.0}
+    monkeypatch.setattr(course, "mechanism_seconds", lambda one, *_: taken[one.name])
+    queries = parse_workload("prefix:8")
+    few = [baseline(name, queries) for name in taken]
+    for others, best in ((), "tree"), (few[2:3], "identity"):
+        end = time.perf_counter() + 10
+        search = course.LaplaceSearch(queries, PureDP(1.0), 4.0, end, 0, 0.0, None)
+        search._compare([*few[:2], few[3]], others)
+        assert [start.name for start in search.table] == [best]
+
+
 def test_long_streams_with_several_participations_have_laplace_noise(monkeypatch):
     """What a search finds has no such noise without its matrix; the cells themselves do."""
     monkeypatch.setattr(base, "MAX_ENTRIES", 2**20)

@@ -250,9 +250,15 @@ def require_time(
     """Refuse the row of a baseline that would end well after a deadline of `time.perf_counter`."""
     if deadline is None:
         return
-    left = deadline + BEYOND - time.perf_counter()
-    if left < row_seconds(name, queries, guarantee, neighbours, participation, p, level):
+    if is_late(
+        deadline, row_seconds(name, queries, guarantee, neighbours, participation, p, level)
+    ):
         raise InvalidInputError("the time limit came first")
+
+
+def is_late(deadline: float | None, seconds: float) -> bool:
+    """Whether what takes so long would end well after a deadline of `time.perf_counter`."""
+    return deadline is not None and time.perf_counter() + seconds > deadline + BEYOND
 
 
 def usual_rows(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -108,7 +108,7 @@ class LaplaceSearch:
         elif not searched:
             if workload.public:
                 status = Status.COMPLETED
-            self._compare(candidates())
+            self._compare(candidates(), starts)
             self._compare_trees()
         if searched:
             if structured:  # their errors have closed forms, which take no time
@@ -230,16 +230,30 @@ class LaplaceSearch:
             self.interrupted = status is Status.INTERRUPTED
             yield Strategy("tents", noisy.strategy.matrix)
 
-    def _compare(self, candidates: Iterable[Strategy]) -> None:
-        """Put noise on candidates as they are, those after the first only while there is time.
+    def _compare(self, candidates: Iterable[Strategy], others: Sequence[Strategy] = ()) -> None:
+        """Put noise on candidates as they are, for which there is time.
+
+        If there is for none, on the quickest one of these and others.
 
         Raises:
             InvalidInputError: none of them has an error that can be computed.
         """
         reason: InvalidInputError | None = None
-        for candidate in candidates:
-            if self.mechanisms and not self._is_quick(candidate):
-                continue
+        slow: list[Strategy] = []
+
+        def quick() -> Iterator[Strategy]:
+            for candidate in candidates:
+                left = max(self.deadline - time.perf_counter(), BEYOND)
+                if self._seconds(candidate) <= left:
+                    yield candidate
+                else:
+                    slow.append(candidate)
+            for candidate in sorted([*slow, *others], key=self._seconds):
+                if self.mechanisms:
+                    break
+                yield candidate
+
+        for candidate in quick():
             noisy = with_noise(candidate, self.workload, self.guarantee, self.p)
             if isinstance(noisy, InvalidInputError):
                 reason = reason or noisy
@@ -252,11 +266,10 @@ class LaplaceSearch:
                 f"workload {self.workload.name!r} has no strategy to start from"
             )
 
-    def _is_quick(self, candidate: Strategy) -> bool:
-        """Whether the time is enough for the noise and the error of a strategy."""
-        left = max(self.deadline - time.perf_counter(), BEYOND)
+    def _seconds(self, candidate: Strategy) -> float:
+        """About how long the noise and the error of a strategy take."""
         asked = self.workload, self.guarantee, Noise.LAPLACE, self.p
-        return mechanism_seconds(candidate, *asked) <= left
+        return mechanism_seconds(candidate, *asked)
 
     def _descend(self, starts: list[Strategy]) -> Status:
         """The search over matrices, from all starts that can be written out; others as they are."""
