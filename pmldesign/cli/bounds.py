@@ -71,9 +71,10 @@ def command(asked: Asked) -> None:
     start, limit = time.perf_counter(), asked.limits.time_limit
     deadline = None if limit is None else start + limit
     kinds = admissible(guarantee, asked.promise.noise, asked.p)
-    with suppress(InvalidInputError):  # the noise takes longer than there is: it is left out
+    with suppress(InvalidInputError):  # noise that takes most of the time is left out
         before = with_time_for_noise(DesignOptions(**options), queries, guarantee, kinds)[0]
-        options["time_limit"] = before.time_limit
+        if limit is not None and (before.time_limit or 0.0) >= limit / 2:
+            options["time_limit"] = before.time_limit
     problem = {"p": asked.p, "guarantee": guarantee, "noise": asked.promise.noise}
     with progress() as callback:
         design = factorize(queries, p=asked.p, callback=callback, **options)

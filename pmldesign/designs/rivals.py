@@ -303,6 +303,9 @@ def row_seconds(
     Raises:
         InvalidInputError: there is no such row.
     """
+    cost = sum(cost for _, _, cost in _costs(name, workload, guarantee, relation))
+    if cost > WRITTEN_CELLS**3:  # minutes, whatever its error takes
+        return cost / SPEED
     laplace = guarantee is not None and guarantee.admits(Noise.LAPLACE)
     error = 0.0
     if laplace and (level is not None or p not in (2, math.inf)):
@@ -310,7 +313,6 @@ def row_seconds(
     steps = workload.shape[1] if isinstance(participation, Participation) else 0
     if steps > WRITTEN_CELLS and laplace:
         return error + WRITTEN * steps**2
-    cost = sum(cost for _, _, cost in _costs(name, workload, guarantee, relation))
     m, n = workload.shape
     if relation is Neighbours.REPLACE and n <= WRITTEN_CELLS and len(by_attribute(workload)) > 1:
         cost = max(

@@ -170,6 +170,13 @@ def test_the_exact_error_of_laplace_noise_counts_where_it_takes_the_whole_strate
     assert row_seconds("identity", asked[0], gaussian, asked[2], p=4.0) > 1  # Laplace may be better
 
 
+def test_rows_of_minutes_are_estimated_without_their_strategies(monkeypatch):
+    """A tree over 10,130 steps takes seconds and gigabytes to write."""
+    monkeypatch.setattr(rivals, "baseline", None)
+    asked = as_workload("window:10130,5"), pml.PureDP(1.0, "replace"), Neighbours.REPLACE
+    assert row_seconds("tree", *asked, p=4.0) > 1000
+
+
 def test_half_widths_of_baselines_count_where_they_take_the_whole_strategy():
     """Trees and the like over 4,560 cells: their variances are products, L takes their inverse."""
     tables = as_workload("marginals:4,prefix57,prefix20,ways=1")

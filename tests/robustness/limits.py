@@ -25,18 +25,19 @@ from scipy import sparse
 LIMITS = (1, 2, 5, 10, 20)
 SLACK = 1.2, 3.0
 """Part of the limit and seconds on top of it that are allowed."""
-FRAMES = 12
-"""Of the call stack that are shown of a command that takes too long."""
+FRAMES = 24
+"""Lines of the call stacks that are shown of a command that takes too long."""
 START = """
 import faulthandler, resource, signal, sys, time
 time.perf_counter = time.process_time  # the limit, too, counts processor time
-faulthandler.register(signal.SIGXCPU, all_threads=False)
+faulthandler.register(signal.SIGXCPU, all_threads=True)
 resource.setrlimit(resource.RLIMIT_CPU, ({allowed}, {most}))
 from pmldesign.cli import main
 main()
 """
-SHOWN = (0, 2, 3)
-"""Exit codes of commands that have shown a result, or refused the question in one line."""
+SHOWN = (0, 2, 3, 4)
+"""Exit codes of commands that have shown a result, or refused the question in one line: also as
+one that no noise answers, or only noise that protects nobody."""
 LEAKAGE = 20
 """Seconds for `leakage` and `calibrate`, which take no limit."""
 
@@ -179,7 +180,21 @@ COMMANDS = (
     "bounds",
     "leakage",
     "calibrate",
+    "sweep",
 )
+
+
+def study(workload: str, p: str, promise: list[str], limit: int) -> str:
+    """A study of one design for one guarantee, or none."""
+    told = [option.removeprefix("--").split("=") for option in promise]
+    guarantee = ", ".join(
+        f'{key} = "{value}"' if key == "neighbours" else f"{key} = {value}" for key, value in told
+    )
+    return (
+        f'workloads = ["{workload}"]\np = [{p}]\nstrategies = ["design"]\n'
+        f"guarantees = [{f'{{ {guarantee} }}' if told else ''}]\n"
+        f"time_limit = {limit}\nsearch_time = {limit}\n"
+    )
 
 
 def drawn(
@@ -191,7 +206,8 @@ def drawn(
     workload = make(rng, folder)
     limit = int(rng.choice(LIMITS))
     promise = GUARANTEES[rng.integers(len(GUARANTEES))]
-    p = ["--p=" + str(rng.choice(["2", "2", "4", "inf"]))]
+    order = str(rng.choice(["2", "2", "4", "inf"]))
+    p = [f"--p={order}"]
     name = command or str(rng.choice(COMMANDS))
     if name == "leakage":
         noise = [[], ["--noise=gaussian", "--epsilon=1"]][rng.integers(2)]
@@ -205,6 +221,9 @@ def drawn(
         spent = [option for option in promise if not option.startswith(("--epsilon", "--rho"))]
         wanted = str(rng.choice(["--max-std=5", "--half-width=8"]))
         return [name, workload, *spent, wanted, f"--time-limit={limit}"], limit
+    if name == "sweep":
+        (folder / "study.toml").write_text(study(workload, order, promise, limit))
+        return [name, "study.toml"], limit
     if make in (window, stream) and not promise[1:] and rng.random() < 0.5:
         times, apart = rng.integers(2, 9), rng.integers(2, 40)
         p = [f"--participation={times},{rng.choice(['every', 'min-sep'])}={apart}"]
@@ -228,12 +247,15 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             command, limit = drawn(rng, Path(folder), asked.only, asked.command)
             ended = run(command, limit, Path(folder))
+            study_of = Path(folder) / "study.toml"
+            asked_for = study_of.read_text() if study_of.exists() else ""
         fault = verdict(ended, limit)
         wrong += bool(fault)
         line = f"{number:4} {ended.seconds:6.1f} s  {shlex.join(command)}"
         print(line if not fault else f"{line}\n     {fault}", flush=True)
         if fault:
-            print(*(f"     {text}" for text in ended.errors.splitlines()[:FRAMES]), sep="\n")
+            shown = [*asked_for.splitlines(), *ended.errors.splitlines()[:FRAMES]]
+            print(*(f"     {text}" for text in shown), sep="\n")
     print(f"{wrong} of {asked.cases} went wrong")
     return int(wrong > 0)
 
