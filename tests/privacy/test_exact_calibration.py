@@ -18,6 +18,7 @@ from pmldesign.privacy import (
     analytic_gaussian_scale,
     calibrate,
     laplace_scale,
+    neighbours,
     pairwise_distances,
     scaled_distances,
 )
@@ -143,6 +144,26 @@ def test_different_columns_are_never_at_distance_zero():
     first = np.array([[0.04624748, np.nextafter(0.04624748, 1)]])
     product = ProductStrategy("R", [Strategy("a", first), Strategy("b", [[-1.55091868]])])
     assert calibrate(product, PML(0.5, 0.3), noise="laplace").scale > 0
+
+
+@pytest.mark.parametrize("scale", [2.0**-200, 1.0, 2.0**150])
+@pytest.mark.parametrize("units", [0.0, 3.0])
+def test_l1_distances_of_equal_columns_are_those_of_all(scale, units, monkeypatch):
+    """To the last digit, and those of different columns are taken alone."""
+    rng, shapes = np.random.default_rng(3), []
+    few = scale * np.where(rng.random((4, 5)) < 0.5, rng.standard_normal((4, 5)), 1.0)
+    matrix = np.ascontiguousarray(few[:, rng.integers(0, 5, 40)])
+    labels = np.unique(matrix, axis=1, return_inverse=True)[1].ravel()
+    distances, exponent = scaled_distances(matrix, norm="l1", entry_units=units, labels=labels)
+    monkeypatch.setattr(
+        neighbours,
+        "scaled_distances",
+        lambda R, **asked: shapes.append(R.shape) or scaled_distances(R, **asked),
+    )
+    found, cell_of, exponents = neighbours.distances_between(matrix, "l1", units)
+    np.testing.assert_array_equal(found[np.ix_(cell_of, cell_of)], distances)
+    assert exponents == exponent
+    assert shapes == [(4, 5)]
 
 
 def test_structured_strategies_are_never_below_their_formulas():
