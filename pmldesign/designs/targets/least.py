@@ -190,32 +190,19 @@ def least_budget(
     gap = options.pop("rel_gap", 0.7 * budget_gap)
     # refuses what is out of range, before the solve
     wanted = DesignOptions(**{**options, "neighbours": relation, "rel_gap": gap})
-
-    def left(most: float | None, after: float = 0.0) -> float | None:
-        if wanted.time_limit is None:
-            return most
-        rest = max(wanted.time_limit - after - (time.perf_counter() - begin), LEAST_TIME)
-        return rest if most is None else min(most, rest)
-
-    def seconds(strategy: Strategy, kind: Noise) -> float:
-        measured = strategy.beside(public_for(normalised, relation))
-        return error_seconds(measured, normalised, kind, math.inf, level)
-
-    def quick(strategy: Strategy, kind: Noise) -> bool:
-        rest = left(None)
-        return rest is None or seconds(strategy, kind) <= max(rest, BEYOND)
-
+    clock = _Time(begin, wanted, normalised, level)
+    left = clock.left
     if guarantee.pml and wanted.schema is not None:
         raise wanted.schema.refusal()
     kinds = admissible(guarantee, noise)
-    design = _certified(normalised, guarantee, budget_gap, level, wanted, left, kinds)
+    design = _certified(clock, guarantee, budget_gap, kinds)
     answers: list[Answer] = []
     refusal: PmldesignError | None = None
     for kind in kinds:
         try:
-            after = seconds(design.strategy, kind)
+            after = clock.half_widths(design.strategy, kind)
             if after > BEYOND:
-                _require_time(time.perf_counter() - begin + after, normalised, kind, wanted)
+                clock.require(after, kind)
             found = _strategies(
                 normalised,
                 guarantee,
@@ -225,7 +212,7 @@ def least_budget(
                 least_gain=LEAST_GAIN if search_time is None else 0.0,
             )
             for number, strategy in enumerate(found):
-                if number and not quick(strategy, kind):
+                if number and not clock.allows(strategy, kind):
                     continue
                 factorization = answer(strategy, normalised, relation)
                 answers += needs(strategy, factorization, guarantee, [kind], level, wanted.own_grid)
@@ -243,31 +230,54 @@ def least_budget(
     )
 
 
-def _require_time(seconds: float, workload: Workload, kind: Noise, options: DesignOptions) -> None:
-    """Refuse half-widths that end far too late."""
-    what = f"half-widths under {kind.value.capitalize()} noise take"
-    with as_invalid_input(workload):
-        options.stopping.require(seconds, what, "ask for standard deviations")
+@dataclass(frozen=True, slots=True, eq=False)
+class _Time:
+    """What is left of a time limit, and what half-widths under noise take of it."""
+
+    begin: float
+    options: DesignOptions
+    normalised: Workload
+    level: float | None
+
+    def left(self, most: float | None, after: float = 0.0) -> float | None:
+        """At most so many seconds, where others come after."""
+        if self.options.time_limit is None:
+            return most
+        spent = time.perf_counter() - self.begin
+        rest = max(self.options.time_limit - after - spent, LEAST_TIME)
+        return rest if most is None else min(most, rest)
+
+    def half_widths(self, strategy: Strategy, kind: Noise) -> float:
+        """About how many seconds those of a strategy take, measured beside what is public."""
+        measured = strategy.beside(public_for(self.normalised, self.options.neighbours))
+        return error_seconds(measured, self.normalised, kind, math.inf, self.level)
+
+    def allows(self, strategy: Strategy, kind: Noise) -> bool:
+        """Whether there is time for these."""
+        rest = self.left(None)
+        return rest is None or self.half_widths(strategy, kind) <= max(rest, BEYOND)
+
+    def require(self, seconds: float, kind: Noise) -> None:
+        """Refuse half-widths that end far too late."""
+        what = f"half-widths under {kind.value.capitalize()} noise take"
+        end = time.perf_counter() - self.begin + seconds
+        with as_invalid_input(self.normalised):
+            self.options.stopping.require(end, what, "ask for standard deviations")
 
 
 def _certified(
-    normalised: Workload,
-    guarantee: Guarantee,
-    budget_gap: float,
-    level: float | None,
-    options: DesignOptions,
-    left: Callable[[float | None, float], float | None],
-    kinds: Sequence[Noise],
+    clock: _Time, guarantee: Guarantee, budget_gap: float, kinds: Sequence[Noise]
 ) -> Design:
     """The strategy of least norm, close enough for the gap of the budget; noise has time after."""
+    options, normalised, level = clock.options, clock.normalised, clock.level
     gap = options.rel_gap
     before = with_time_for_noise(options, normalised, guarantee, kinds)[0]
     after = (options.time_limit or 0.0) - (before.time_limit or 0.0)
     identity = baseline("identity", normalised)
-    after += max(error_seconds(identity, normalised, kind, math.inf, level) for kind in kinds)
+    after += max(clock.half_widths(identity, kind) for kind in kinds)
     for _ in range(TRIES):
         design = solve(
-            normalised, math.inf, replace(options, rel_gap=gap, time_limit=left(None, after))
+            normalised, math.inf, replace(options, rel_gap=gap, time_limit=clock.left(None, after))
         )
         stopped = design.status is Status.INTERRUPTED
         if stopped or isinstance(guarantee, OnPriors) or not guarantee.admits(Noise.GAUSSIAN):
