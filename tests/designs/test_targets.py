@@ -207,6 +207,17 @@ def test_the_design_leaves_time_for_half_widths(monkeypatch):
     assert max(limits) <= 60.0
 
 
+def test_cells_that_are_no_strategy_take_no_time(monkeypatch):
+    """Those of large tables within attributes are not written out; their counts are answered."""
+
+    def refused(name, _):
+        raise pml.InvalidInputError(f"strategy {name!r} is too large")
+
+    monkeypatch.setattr("pmldesign.designs.targets.least.baseline", refused)
+    wanted, asked = Targets(8.0, level=0.9), {"search_time": 0.01, "time_limit": 100.0}
+    assert pml.least_budget("prefix:6", wanted, pml.PureDP(1), **asked).enough > 0
+
+
 @pytest.mark.parametrize("guarantee", [pml.EnvelopePML(1, 1e-3, 0.05), pml.PML(1, 0.05)])
 def test_a_budget_under_pml_is_calibrated_once(monkeypatch, guarantee):
     """Every calibration takes as long as the search for the budget."""
