@@ -21,6 +21,7 @@ from pmldesign.release import (
     exact_noise,
     open_ledger,
     parse_budget,
+    read_ledger,
     release_tables,
 )
 from pmldesign.strategies import baseline
@@ -377,3 +378,21 @@ def test_decimal_numbers_add_up_as_they_are_written(tmp_path, data, part, times)
     assert spent <= Fraction(str(total))
     with pytest.raises(InfeasibleError):
         release_tables(made(PureDP(part)), data, ledger=ledger)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_refused_first_release_begins_no_ledger(tmp_path, data, shared):
+    """Not for lack of room, and not for data that are refused: another budget may follow."""
+    place = f"sqlite:///{tmp_path}/budget.db" if shared else tmp_path / "ledger.jsonl"
+    asked = {"ledger": place, "people": "panel", "budget": Budget(0.25, 0.0, 0.25)}
+    with pytest.raises(InfeasibleError, match="no room"):
+        release_tables(made(PureDP(0.5)), data, **asked)
+    np.save(tmp_path / "wrong.npy", np.array([3.5, 1, 4, 1]))
+    with pytest.raises(InvalidInputError):
+        release_tables(made(PureDP(0.25)), tmp_path / "wrong.npy", **asked)
+    with pytest.raises(FileError):
+        release_tables(made(PureDP(0.25)), tmp_path / "missing.npy", **asked)
+    assert shared or not place.exists()
+    asked["budget"] = Budget(1.0, 0.0, 1.0)
+    release_tables(made(PureDP(0.5)), data, **asked)
+    assert read_ledger(place, "panel").budget == Budget(1.0, 0.0, 1.0)

@@ -35,6 +35,8 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -99,6 +101,16 @@ class Ledger:
         instance("budget", self.budget, Budget | str | None, "such as 'epsilon=3,delta=1e-6'")
         instance("plan", self.plan, Plan | str | None, "such as '4*laplace:0.1'")
 
+    @cached_property
+    def limits(self) -> Budget | None:
+        """The budget of a new ledger."""
+        return parse_budget(self.budget) if isinstance(self.budget, str) else self.budget
+
+    @cached_property
+    def planned(self) -> Plan | None:
+        """The plan of a new ledger, if any."""
+        return parse_plan(self.plan) if isinstance(self.plan, str) else self.plan
+
     @property
     def name(self) -> str:
         """What messages call it, without a password."""
@@ -126,10 +138,14 @@ class Ledger:
         """
         if not isinstance(data, str | Path):
             raise InvalidInputError("a ledger is kept for a file of data; give its path")
+        new = existing(self) is None
+        if new:  # nothing is left of a ledger that begins with a refusal
+            _require_beginning(self, charge_of(noise))
+            content = read()
         with open_ledger(self, noise, data) as account:
             account.require(noise)
             mark = account.recognise(data, same_people=self.same_people)
-            content = read()
+            content = content if new else read()
             with undisturbed(PAID):
                 account.spend(noise, mark)
                 return publish(content)
@@ -199,12 +215,7 @@ class Account:
             )
         if self.plan is not None:
             return replace(cost, planned=self.plan.next_for(_planned(charge), self.made))
-        if not self.budget.allows(self.spent + cost):
-            raise InfeasibleError(
-                f"the budget has no room: this release has {cost_text(cost)}, those before it have "
-                f"{cost_text(self.spent)}, the budget is {budget_text(self.budget)}; take a "
-                "smaller epsilon"
-            )
+        _require_room(self.budget, self.spent, cost)
         return cost
 
     def recognise(self, data: PathName, *, same_people: bool) -> str | None:
@@ -258,19 +269,15 @@ def open_ledger(ledger: Ledger, noise: ExactNoise | Charge, data: PathName) -> I
             with.
         InfeasibleError: the plan is more than the budget.
     """
-    budget, plan = ledger.budget, ledger.plan
-    budget = parse_budget(budget) if isinstance(budget, str) else budget
-    plan = parse_plan(plan) if isinstance(plan, str) else plan
-    charge = charge_of(noise)
+    budget, plan, charge = ledger.limits, ledger.planned, charge_of(noise)
     if plan is not None and budget is not None:
         require_within(plan, budget)
-    path = None if is_shared(ledger.place) else Path(ledger.place)
-    if path and (not path.exists() or path.stat().st_size == 0):
-        _require_beginning(ledger, plan, charge)  # nothing is left of what is refused here
+    if existing(ledger) is None:
+        _require_beginning(ledger, charge)
     with opened_store(ledger.place, ledger.people, new=True) as store:
         entries = read_lines(store)
         if not entries:
-            started = _require_beginning(ledger, plan, charge)
+            started = required_budget(ledger)
             head = {"ledger": FORMAT, "people": ledger.people or os.path.realpath(data)}
             head |= {"key": secrets.token_hex(32), "unit": charge.unit, **vars(started)}
             append_line(store, 0, head if plan is None else {**head, "plan": plan.to_json()})
@@ -339,20 +346,29 @@ def required_budget(ledger: Ledger) -> Budget:
     Raises:
         InvalidInputError: there is none.
     """
-    budget = ledger.budget
-    if budget is None:
+    if ledger.limits is None:
         raise InvalidInputError(
             f"{ledger.name!r} is a new ledger; give --budget epsilon=3,delta=1e-6"
         )
-    return parse_budget(budget) if isinstance(budget, str) else budget
+    return ledger.limits
 
 
-def _require_beginning(ledger: Ledger, plan: Plan | None, charge: Charge) -> Budget:
-    """The budget of a new ledger, whose plan has a release like this one."""
-    budget = required_budget(ledger)
-    if plan is not None:
+def _require_beginning(ledger: Ledger, charge: Charge) -> None:
+    """Refuse a new ledger without a budget, or without room or a plan for its first release."""
+    budget, plan = required_budget(ledger), ledger.planned
+    if plan is None:
+        _require_room(budget, Cost(Fraction(0)), charge.cost)
+    else:
+        require_within(plan, budget)
         plan.next_for(_planned(charge), ())
-    return budget
+
+
+def _require_room(budget: Budget, spent: Cost, cost: Cost) -> None:
+    if not budget.allows(spent + cost):
+        raise InfeasibleError(
+            f"the budget has no room: this release has {cost_text(cost)}, those before it have "
+            f"{cost_text(spent)}, the budget is {budget_text(budget)}; take a smaller epsilon"
+        )
 
 
 def _require_same(
