@@ -17,7 +17,7 @@ from pmldesign.privacy.laplace_leakage import extreme_output_leakage
 from pmldesign.privacy.loss import SHARES, dp_loss, leakage_at, loss_at
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, as_strategy
-from pmldesign.strategies.baselines.queries import in_pairs
+from pmldesign.strategies.baselines.written_queries import in_pairs
 
 WRITTEN = 4096
 """Up to so many cells the distances of all pairs are taken: some seconds."""

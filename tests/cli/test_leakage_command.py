@@ -11,7 +11,7 @@ from scipy.special import ndtr
 import pmldesign as pml
 from pmldesign.mechanisms import losses
 from pmldesign.privacy import neighbours
-from pmldesign.strategies.baselines import queries
+from pmldesign.strategies.baselines import queries, written_queries
 
 HAAR = np.array(
     [
@@ -242,7 +242,8 @@ def test_every_row_is_announced(run, monkeypatch):
 
 def test_distances_of_counts_write_no_matrix(monkeypatch):
     monkeypatch.setattr(losses, "FEW_ENTRIES", 0)
-    monkeypatch.setattr(queries, "_as_matrix", None)
+    for room in (queries, written_queries):
+        monkeypatch.setattr(room, "as_matrix", None)
     j = np.arange(2100)
     shown = pml.leakage(pml.strategy("prefix:2100"), scale=300.0, alpha=1e-4)
     D = np.abs(np.subtract.outer(j, j)) / 300

@@ -220,7 +220,8 @@ def test_laplace_noise_at_p_4_on_large_marginals_names_the_way_out(run):
 @pytest.fixture
 def unwritten(monkeypatch):
     """No queries are written out, and no matrix is inverted as a whole."""
-    monkeypatch.setattr("pmldesign.strategies.baselines.queries._as_matrix", None)
+    for room in ("queries", "written_queries"):
+        monkeypatch.setattr(f"pmldesign.strategies.baselines.{room}.as_matrix", None)
     monkeypatch.setattr("pmldesign.strategies.base.inverted", None)
 
 

@@ -307,7 +307,7 @@ MAKERS = {
 def test_counts_of_too_many_cells_for_all_pairs_have_their_largest_distance(
     norm, text, monkeypatch
 ):
-    monkeypatch.setattr("pmldesign.strategies.baselines.queries.MAX_ENTRIES", 0)
+    monkeypatch.setattr("pmldesign.strategies.baselines.written_queries.MAX_ENTRIES", 0)
     monkeypatch.setattr("pmldesign.workloads.base.MAX_ENTRIES", 63)  # pairs of 8 cells
     monkeypatch.setattr("pmldesign.workloads.base.WRITTEN_CELLS", 0)
     workload = as_workload(text)

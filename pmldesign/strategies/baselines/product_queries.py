@@ -38,11 +38,8 @@ from pmldesign.privacy.neighbours import DistanceProfile, Norm
 from pmldesign.privacy.outward import root_above
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.baselines.queries import (
-    LEAST_CONDITION,
-    differing_queries,
-    distances_of_counts,
-)
+from pmldesign.strategies.baselines.regular import LEAST_CONDITION
+from pmldesign.strategies.baselines.written_queries import differing_queries, distances_of_counts
 from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.sensitivity import diameter_of_product
 from pmldesign.strategies.structured import StructuredStrategy

@@ -3,35 +3,34 @@
 Products and tables keep their structure. Of other queries G = A^T A comes from the structure of the
 workload, and is inverted. That squares the condition number of A, so it is done up to a condition
 number of G of 1 / LEAST_CONDITION; beyond, and for fewer queries than cells, the pseudo-inverse is
-taken. Where all entries are 0 or 1, abs(a - b) = (a - b)^2, so squared l2 distances are l1
-distances.
+taken, or they are measured without it (`written_queries`).
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
-from copy import copy
 from functools import cached_property, lru_cache, partial
 
 import numpy as np
 import scipy
 
 from pmldesign.privacy.neighbours import Neighbours, Norm
-from pmldesign.privacy.outward import UNIT, factor_above, root_above, size, unscaled
-from pmldesign.strategies.arguments import read_only, strategy_matrix
+from pmldesign.privacy.outward import root_above
+from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.elementary import product_strategy
-from pmldesign.strategies.baselines.regular import CONSTANT, RegularStrategy
-from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, Workload, check_entries
+from pmldesign.strategies.baselines.regular import CONSTANT, LEAST_CONDITION, RegularStrategy
+from pmldesign.strategies.baselines.written_queries import (
+    BinaryQueries,
+    RunningQueries,
+    as_matrix,
+)
+from pmldesign.workloads.base import WRITTEN_CELLS, Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.weighting import near_one
-from pmldesign_solvers.operators.operator import Array, Flags, Indices, column_blocks
-
-LEAST_CONDITION = 1e-8
-"""Reciprocal condition number of A^T A (prefix:2048 has 1e-7): variances keep eight digits."""
+from pmldesign_solvers.operators.operator import Array, Flags, Indices
 
 FEW_CELLS = 256
 """Up to so many cells numpy inverts G, in 5 ms; scipy.linalg takes 0.3 s to load."""
@@ -72,7 +71,7 @@ class QueriesStrategy(RegularStrategy):
     @cached_property
     def matrix(self) -> Array:
         """A, shape (m, n), float64, read-only; refused if too large."""
-        return _as_matrix(self.workload) if self._written is None else self._written
+        return as_matrix(self.workload) if self._written is None else self._written
 
     @cached_property
     def varying(self) -> Flags:
@@ -110,124 +109,6 @@ class QueriesStrategy(RegularStrategy):
     def column_labels(self) -> Indices:
         """All columns differ: they are linearly independent."""
         return np.arange(self.cells)
-
-
-class WrittenQueries(Strategy):
-    """The queries of a workload, R = A, written out only when that is asked for.
-
-    Args:
-        workload: A, shape (m, n).
-    """
-
-    workload: Workload
-
-    def __init__(self, workload: Workload) -> None:
-        self.name, self.workload = "workload", workload
-        self.shape = workload.shape
-
-    @cached_property
-    def matrix(self) -> Array:
-        """A, shape (m, n), float64, read-only; refused if too large."""
-        return _as_matrix(self.workload)
-
-    def measure(self, x: Array) -> Array:
-        """A x, shape (m,) or (m, c), for a histogram x of shape (n,) or several, (n, c)."""
-        return self.workload.matvec(np.asarray(x, dtype=np.float64))
-
-    def _of_matrix(self, neighbours: Neighbours, norm: Norm) -> float:
-        many = self.cells**2 > MAX_ENTRIES  # the largest distance is then that of the matrix
-        if neighbours == Neighbours.ADD_REMOVE or norm == "linf" or many:
-            return super()._of_matrix(neighbours, norm)
-        distances, _, exponent = self.pair_distances(norm)
-        return unscaled("the sensitivity", float(distances.max()), exponent)
-
-    def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
-        """Distances of all pairs of different columns, rounded upwards; refused if too many."""
-        if norm == "linf":
-            return super().pair_distances(norm)
-        if norm not in self._pairs:
-            check_entries("the distances of all pairs of cells", (self.cells, self.cells))
-            self._pairs[norm] = self._between(norm)
-        return self._pairs[norm]
-
-    @cached_property
-    def _pairs(self) -> dict[Norm, tuple[Array, Indices | None, int]]:
-        return {}
-
-    @abstractmethod
-    def _between(self, norm: Norm) -> tuple[Array, Indices | None, int]:
-        """The distances, in the l1 or l2 norm."""
-
-
-class BinaryQueries(WrittenQueries):
-    """Queries of which all entries are 0 or 1."""
-
-    def _between(self, norm: Norm) -> tuple[Array, Indices | None, int]:
-        return distances_of_counts(self._apart, norm)
-
-    @cached_property
-    def _apart(self) -> Array:
-        """In how many queries any two cells differ, whole numbers which float64 holds."""
-        return differing_queries(self.workload.gram(np.ones(self.shape[0])))
-
-
-def differing_queries(gram: Array) -> Array:
-    """In how many queries any two cells differ, from A^T A, in its place: whole numbers."""
-    squares = gram.diagonal().copy()
-    gram *= -2
-    gram += squares
-    gram += squares[:, None]
-    return read_only(gram)
-
-
-def distances_of_counts(apart: Array, norm: Norm) -> tuple[Array, Indices | None, int]:
-    """Distances of different cells from how many queries they differ in, as `distances_between`."""
-    cells = len(apart)
-    first, cell_of = np.unique((apart == 0).argmax(axis=1), return_inverse=True)
-    apart = apart if len(first) == cells else apart[np.ix_(first, first)]
-    distances = apart if norm == "l1" else np.sqrt(apart) * factor_above(1)
-    exponent = size(float(distances.max()))
-    return np.ldexp(distances, -exponent), None if len(first) == cells else cell_of, exponent
-
-
-class RunningQueries(WrittenQueries):
-    """Running sums that forget: from row s' on column s is k_ss' = A_s's / A_s's' times column s'.
-
-    The p-th powers of what two columns s < s' differ by add up to
-
-        sum of A_ts^p over s <= t < s', and |k_ss' - 1|^p times the sum of A_ts'^p over t >= s'.
-    """
-
-    def _between(self, norm: Norm) -> tuple[Array, Indices | None, int]:
-        n, power = self.cells, 1 if norm == "l1" else 2
-        exponent = size(float(self.matrix.max()))
-        columns = np.ldexp(self.matrix.T, -exponent)
-        shares = np.abs(columns / columns.diagonal() - 1.0) ** power
-        sums = np.cumsum(columns**power, axis=1)
-        norms = sums[:, -1].copy()
-        apart = np.triu(shares * norms, 1)
-        apart[:, 1:] += np.triu(sums[:, :-1])
-        lengths = norms ** (1 / power)
-        distances = apart + apart.T
-        if norm == "l2":
-            np.sqrt(distances, out=distances)
-        # entries are off by 3 n roundings, k by twice as many, and sums of positive terms by n
-        distances += (16 * n + 64) * UNIT * (lengths + lengths[:, None])
-        np.fill_diagonal(distances, 0.0)
-        return distances, None, exponent
-
-
-def in_pairs(strategy: Strategy) -> Strategy:
-    """The same with the distances of all pairs of columns, however many; of counts from A^T A."""
-    queries = strategy.workload
-    if queries is not None and queries.binary:
-        other: Strategy = BinaryQueries(queries)
-    elif isinstance(strategy, WrittenQueries):
-        other = copy(strategy)
-    else:
-        other = Strategy(strategy.name, strategy.matrix)
-    other.by_diameter = False
-    return other
 
 
 def workload_strategy(workload: Workload) -> Strategy:
@@ -272,7 +153,7 @@ def _whole(workload: Workload) -> Strategy:
     m, n = workload.shape
     # squares that leave float64 have no Gram matrix
     regular = n <= min(m, INVERTED_CELLS) and near_one(workload)[1] == 0
-    matrix = None if regular and workload.binary and m * n > KEPT else _as_matrix(workload)
+    matrix = None if regular and workload.binary and m * n > KEPT else as_matrix(workload)
     if regular:
         gram = workload.gram(np.ones(m))
         invert = _by_numpy(gram) if n <= FEW_CELLS else _by_cholesky(gram)
@@ -283,7 +164,7 @@ def _whole(workload: Workload) -> Strategy:
     sums = workload.running_sums
     if sums is not None and sums.smooth and m * n > KEPT:
         return RunningQueries(workload)
-    return Strategy("workload", _as_matrix(workload) if matrix is None else matrix)
+    return Strategy("workload", as_matrix(workload) if matrix is None else matrix)
 
 
 def _by_numpy(gram: Array) -> Callable[[], Array] | None:
@@ -309,23 +190,3 @@ def _inverse(factor: Array) -> Array:
     """G^-1 from the factor of G, whose diagonal is positive."""
     inverse = np.tril(scipy.linalg.lapack.dpotri(factor, lower=1)[0])
     return np.asarray(inverse + np.tril(inverse, -1).T)
-
-
-def _as_matrix(workload: Workload) -> Array:
-    """A as a read-only float64 matrix that is a strategy.
-
-    Raises:
-        InvalidInputError: A is zero or too large to be written out.
-    """
-    m, n = workload.shape
-    check_entries("strategy 'workload'", (m, n))
-    if m < n:
-        matrix = np.array(workload.to_dense())
-    else:
-        matrix = np.empty((m, n))
-        for columns in column_blocks(m, n):
-            unit = np.zeros((n, columns.stop - columns.start))
-            np.fill_diagonal(unit[columns], 1.0)
-            matrix[:, columns] = workload.matvec(unit)
-    matrix.flags.writeable = False  # so that it is kept without a copy
-    return strategy_matrix("workload", matrix)

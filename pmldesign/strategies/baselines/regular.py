@@ -24,6 +24,8 @@ from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Flags
 
+LEAST_CONDITION = 1e-8
+"""Reciprocal condition number of A^T A (prefix:2048 has 1e-7): variances keep eight digits."""
 CONSTANT = 1e-12
 """What differs less than this, relatively, in a measurement is rounding: the total answers it."""
 

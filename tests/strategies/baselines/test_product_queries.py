@@ -17,7 +17,7 @@ from pmldesign.strategies import (
     union_queries,
     workload_strategy,
 )
-from pmldesign.strategies.baselines import product_queries, queries
+from pmldesign.strategies.baselines import product_queries, queries, written_queries
 from pmldesign.workloads import RECORDS, DenseWorkload, as_workload
 
 UNIONS = [
@@ -138,7 +138,8 @@ def test_attributes_of_badly_conditioned_queries_do_not_count_as_commuting(monke
 
 def test_many_cells_are_never_written_out(monkeypatch):
     """The noise for 6,000 cells."""
-    monkeypatch.setattr(queries, "_as_matrix", None)
+    for room in (queries, written_queries):
+        monkeypatch.setattr(room, "as_matrix", None)
     text = "prefix:60*total:100+histogram:60*prefix:100"
     found = workload_strategy(as_workload(text))
     assert isinstance(found, UnionQueries)
