@@ -93,6 +93,8 @@ def _require_apart(values: Mapping[str, Any]) -> None:
         FileError: they are the same.
     """
     written = [values[name] for name in WRITTEN if isinstance(values.get(name), Path)]
+    if not written:
+        return
     taken = set()
     for name, value in values.items():
         for each in value if isinstance(value, tuple) else (value,):

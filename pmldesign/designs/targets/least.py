@@ -191,7 +191,6 @@ def least_budget(
     # refuses what is out of range, before the solve
     wanted = DesignOptions(**{**options, "neighbours": relation, "rel_gap": gap})
     clock = _Time(begin, wanted, normalised, level)
-    left = clock.left
     if guarantee.pml and wanted.schema is not None:
         raise wanted.schema.refusal()
     kinds = admissible(guarantee, noise)
@@ -203,14 +202,10 @@ def least_budget(
             after = clock.half_widths(design.strategy, kind)
             if after > BEYOND:
                 clock.require(after, kind)
-            found = _strategies(
-                normalised,
-                guarantee,
-                kind,
-                design,
-                partial(left, SEARCH_SECONDS if search_time is None else search_time, after),
-                least_gain=LEAST_GAIN if search_time is None else 0.0,
-            )
+            seconds = SEARCH_SECONDS if search_time is None else search_time
+            least_gain = LEAST_GAIN if search_time is None else 0.0
+            left = partial(clock.left, seconds, after)
+            found = _strategies(normalised, guarantee, kind, design, left, least_gain=least_gain)
             for number, strategy in enumerate(found):
                 if number and not clock.allows(strategy, kind):
                     continue
@@ -219,7 +214,9 @@ def least_budget(
         except PmldesignError as error:
             refusal = error
     if design.status is not Status.INTERRUPTED:
-        answers += _rivals(queries, normalised, guarantee, level, answers, left, wanted.own_grid)
+        answers += _rivals(
+            queries, normalised, guarantee, level, answers, clock.left, wanted.own_grid
+        )
     if not answers:
         raise refusal or InvalidInputError("no noise meets such a guarantee")
     best = min(answers, key=lambda entry: entry.budget)
