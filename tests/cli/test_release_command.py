@@ -100,7 +100,7 @@ def test_neighbours_alone_do_not_change_the_guarantee_of_a_file(run, people, mad
 
 
 def test_budgets_that_protect_nobody_get_a_line(run, people):
-    """Under add-remove nothing is said of delta: the number of records is private."""
+    """Under add-remove whatever the number of records, which is private."""
     ask = ["release", "sex", "people.csv", "--schema", "schema.json", *QUICK, "-o", "t.csv"]
     for options, epsilon, delta in (
         (["--epsilon", 50], True, False),
@@ -112,6 +112,7 @@ def test_budgets_that_protect_nobody_get_a_line(run, people):
         assert result.exit_code == 0, result.stderr
         assert ("epsilon 50 hardly protects anybody" in result.stderr) == epsilon
         assert ("delta 0.1 is more than one in 300 records" in result.stderr) == delta
+        assert ("delta 0.1 is large" in result.stderr) == (0.1 in options)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,8 @@ from pmldesign.privacy.priors import least_probability
 if TYPE_CHECKING:
     from pmldesign.release.costs.ledger import Ledger
 
-LARGE_BUDGET = 10.0
-"""Epsilon, rho and mu above it get a warning."""
+LARGE_BUDGET, LARGE_DELTA = 10.0, 0.01
+"""Epsilon, rho and mu above it get a warning, and a delta of differential privacy."""
 EXAMPLES = {
     "epsilon": "0.5,1",
     "delta": "1e-6,1e-9",
@@ -276,6 +276,11 @@ def warn_of_large(guarantee: Guarantee | None) -> Guarantee | None:
     for name in ("epsilon", "rho", "mu"):
         if (budget := getattr(guarantee, name, 0.0)) > LARGE_BUDGET:
             complain(f"warning: {name} {budget:g} hardly protects anybody; usual are 0.1 to 10")
+    if isinstance(guarantee, ApproxDP) and guarantee.delta > LARGE_DELTA:
+        complain(
+            f"warning: delta {guarantee.delta:g} is large: to publish that part of the records as"
+            " they are would keep the promise too; take far less than one over their number"
+        )
     return guarantee
 
 
