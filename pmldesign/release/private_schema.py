@@ -37,8 +37,8 @@ from pmldesign.privacy.guarantees import ApproxDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written
-from pmldesign.release.costs.budget import Cost
-from pmldesign.release.costs.ledger import Charge, Ledger
+from pmldesign.release.costs.budget import Charge, Cost
+from pmldesign.release.costs.ledger import Ledger
 from pmldesign.release.noise import laplace_parameter
 from pmldesign.release.people.attribute import (
     is_code,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+
+import numpy as np
 
 from pmldesign.arguments import number, positive, probability
 from pmldesign.errors import InfeasibleError, InvalidInputError
@@ -72,6 +75,23 @@ class Cost:
         return Cost(*(getattr(self, name) + getattr(other, name) for name in names))
 
 
+@dataclass(frozen=True)
+class Charge:
+    """What is to be paid for.
+
+    Attributes:
+        release: what is released, in words.
+        unit: of privacy.
+        cost: of all of it.
+        noise: of a table; None for what no plan has.
+    """
+
+    release: str
+    unit: str
+    cost: Cost
+    noise: ExactNoise | None = None
+
+
 def parse_budget(text: str) -> Budget:
     """The budget that "epsilon=3,delta=1e-6,pure=1" means.
 
@@ -122,6 +142,28 @@ def cost_of(noise: ExactNoise) -> Cost:
     if noise.mechanism.noise is not Noise.GAUSSIAN:
         return Cost(noise.pure_epsilon)
     return Cost(Fraction(0), noise.squared_ratio)
+
+
+def charge_of(noise: ExactNoise | Charge) -> Charge:
+    """What a release of a table costs; a charge itself.
+
+    Raises:
+        InvalidInputError: its guarantee does not compose.
+    """
+    if isinstance(noise, Charge):
+        return noise
+    return Charge(noise.mechanism.workload.name, unit_of(noise), cost_of(noise), noise)
+
+
+def unit_of(noise: ExactNoise) -> str:
+    """The unit of privacy, in words."""
+    people = noise.lattice.rows
+    rows = "1 row a person" if people is None else people.unit
+    public, beside = noise.mechanism.workload.public, ""
+    if public.groups is not None:
+        groups = hashlib.sha256(public.groups.astype(np.int64).tobytes()).hexdigest()
+        beside = f" beside the known answers {public.name!r} (groups {groups[:16]})"
+    return f"{noise.mechanism.neighbours.value} neighbours{beside} with {rows}"
 
 
 def cost_text(cost: Cost) -> str:

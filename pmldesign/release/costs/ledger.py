@@ -40,16 +40,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from pmldesign.arguments import flags, instance
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
 from pmldesign.files.atomic import PathName, as_path, undisturbed
 from pmldesign.release.costs.budget import (
     Budget,
+    Charge,
     Cost,
     budget_text,
-    cost_of,
+    charge_of,
     cost_text,
     parse_budget,
     require_within,
@@ -149,23 +148,6 @@ class Ledger:
             with undisturbed(PAID):
                 account.spend(noise, mark)
                 return publish(content)
-
-
-@dataclass(frozen=True)
-class Charge:
-    """What is to be paid for.
-
-    Attributes:
-        release: what is released, in words.
-        unit: of privacy.
-        cost: of all of it.
-        noise: of a table; None for what no plan has.
-    """
-
-    release: str
-    unit: str
-    cost: Cost
-    noise: ExactNoise | None = None
 
 
 class Account:
@@ -310,17 +292,6 @@ def ledger_of(place: PathName | None, **told: Any) -> Ledger | None:
     return None
 
 
-def charge_of(noise: ExactNoise | Charge) -> Charge:
-    """What a release of a table costs; a charge itself.
-
-    Raises:
-        InvalidInputError: its guarantee does not compose.
-    """
-    if isinstance(noise, Charge):
-        return noise
-    return Charge(noise.mechanism.workload.name, unit_of(noise), cost_of(noise), noise)
-
-
 def _planned(charge: Charge) -> ExactNoise:
     """The noise of a release for which a plan may have a place."""
     if charge.noise is None:
@@ -400,14 +371,3 @@ def _content(data: PathName) -> bytes:
             return hashlib.file_digest(handle, "sha256").digest()
     except OSError as error:
         raise FileError(f"cannot read {str(data)!r}: {error.strerror or error}") from None
-
-
-def unit_of(noise: ExactNoise) -> str:
-    """The unit of privacy, in words."""
-    people = noise.lattice.rows
-    rows = "1 row a person" if people is None else people.unit
-    public, beside = noise.mechanism.workload.public, ""
-    if public.groups is not None:
-        groups = hashlib.sha256(public.groups.astype(np.int64).tobytes()).hexdigest()
-        beside = f" beside the known answers {public.name!r} (groups {groups[:16]})"
-    return f"{noise.mechanism.neighbours.value} neighbours{beside} with {rows}"
