@@ -297,7 +297,7 @@ def test_commands(refused, run):
         (["--p", "20000", "--noise", "laplace"], "at most 10000 or inf for Laplace noise"),
         (["--p", "20000", "--epsilon", "1"], "at most 10000 or inf for Laplace noise"),
         (
-            ["--p", "20000", "--epsilon", "1", "--delta", "0.1", "--noise", "laplace"],
+            ["--p", "20000", "--epsilon", "1", "--delta", "1e-6", "--noise", "laplace"],
             "or noise 'gaussian'",
         ),
         (["--streaming", "--neighbours", "replace"], "--streaming is for add-remove"),
