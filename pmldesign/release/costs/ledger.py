@@ -254,8 +254,6 @@ def open_ledger(ledger: Ledger, noise: ExactNoise | Charge, data: PathName) -> I
     budget, plan, charge = ledger.limits, ledger.planned, charge_of(noise)
     if plan is not None and budget is not None:
         require_within(plan, budget)
-    if existing(ledger) is None:
-        _require_beginning(ledger, charge)
     with opened_store(ledger.place, ledger.people, new=True) as store:
         entries = read_lines(store)
         if not entries:
