@@ -246,6 +246,23 @@ import pmldesign.__main__, pmldesign.cli
 pmldesign.cli.main = lambda **_: os.kill(os.getpid(), signal.SIGINT)
 pmldesign.__main__.run()
 """
+TWICE = """
+import os, signal
+from pmldesign.__main__ import interrupt
+signal.signal(signal.SIGINT, interrupt)
+usual = os.write
+def again(*arguments):
+    usual(*arguments)
+    os.kill(os.getpid(), signal.SIGINT)
+os.write = again
+again(1, b"")
+"""
+
+
+def test_ctrl_c_twice_is_said_once(tmp_path):
+    process = start(code=TWICE, cwd=tmp_path)
+    assert process.communicate() == ("", INTERRUPTED)
+    assert process.returncode == 1
 
 
 def test_ctrl_c_is_heeded_before_anything_is_imported(tmp_path):
