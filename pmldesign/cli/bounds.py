@@ -23,7 +23,7 @@ from pmldesign.cli.documents.document import (
     progress,
     records,
 )
-from pmldesign.cli.documents.parts import between, promised, workload_fact
+from pmldesign.cli.documents.parts import between, note_coarse, promised, workload_fact
 from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, WorkloadName
@@ -38,6 +38,7 @@ from pmldesign.mechanisms import admissible
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import shortest
+from pmldesign.workloads import Workload
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,14 +72,11 @@ def command(asked: Asked) -> None:
     start, limit = time.perf_counter(), asked.limits.time_limit
     deadline = None if limit is None else start + limit
     kinds = admissible(guarantee, asked.promise.noise, asked.p)
-    with suppress(InvalidInputError):  # noise that takes most of the time is left out
-        before = with_time_for_noise(DesignOptions(**options), queries, guarantee, kinds)[0]
-        if limit is not None and (before.time_limit or 0.0) >= limit / 2:
-            options["time_limit"] = before.time_limit
+    options["time_limit"], coarse = _with_time(options, queries, guarantee, kinds)
     problem = {"p": asked.p, "guarantee": guarantee, "noise": asked.promise.noise}
     with progress() as callback:
         design = factorize(queries, p=asked.p, callback=callback, **options)
-        own = _own_rows(design, deadline, kinds, problem)
+        own = _own_rows(design, deadline, kinds, problem, coarse=coarse)
         usual = usual_rows(
             queries,
             ("tree", "identity"),
@@ -93,16 +91,42 @@ def command(asked: Asked) -> None:
     asked.outputs.deliver(_document(design, guarantee, bounds))
 
 
+def _with_time(
+    options: dict[str, Any], queries: Workload, guarantee: Guarantee, kinds: Sequence[Noise]
+) -> tuple[float | None, bool]:
+    """The time limit of the design, and whether noise is coarse if need be (`with_time_for_noise`).
+
+    Noise has half of the time; none is left for what takes more.
+    """
+    limit = options["time_limit"]
+    if limit is None:
+        return None, False
+    half = DesignOptions(**options | {"time_limit": limit / 2})
+    with suppress(InvalidInputError):
+        before, coarse = with_time_for_noise(half, queries, guarantee, kinds)
+        return limit / 2 + (before.time_limit or 0.0), coarse
+    return limit, False
+
+
 def _own_rows(
-    design: Design, deadline: float | None, kinds: Sequence[Noise], problem: dict[str, Any]
+    design: Design,
+    deadline: float | None,
+    kinds: Sequence[Noise],
+    problem: dict[str, Any],
+    *,
+    coarse: bool,
 ) -> Sequence[Row]:
     """The strategy of least norm with the better noise, or the quicker one, if there is time."""
+    strategy, quickest = design.strategy.renamed("least-norm"), best_of(kinds)
+    tried = [(strategy, problem["noise"], kinds), (strategy, quickest.value, [quickest])]
+    if coarse:
+        tried.append((strategy.coarse(), quickest.value, [quickest]))
     asked = design.workload, problem["guarantee"]
-    for noise, some in ((problem["noise"], kinds), (best_of(kinds).value, [best_of(kinds)])):
-        each = (mechanism_seconds(design.strategy, *asked, kind, design.p) for kind in some)
+    for measured, noise, some in tried:
+        each = (mechanism_seconds(measured, *asked, kind, design.p) for kind in some)
         if not is_late(deadline, sum(each)):
-            strategy = design.strategy.renamed("least-norm")
-            return compare(design.workload, [strategy], **problem | {"noise": noise}).rows
+            note_coarse(measured)
+            return compare(design.workload, [measured], **problem | {"noise": noise}).rows
     note("the noise of the strategy of least norm is left out: the time limit came first")
     return ()
 

@@ -107,6 +107,7 @@ def command(asked: Asked) -> None:
         noise = _streaming_noise(guarantee, relation, noise)
     from pmldesign.cli.documents.comparison import usual_rows
     from pmldesign.cli.documents.designs import Designed
+    from pmldesign.cli.documents.parts import note_coarse
     from pmldesign.comparison.rows import best_first, with_ratios
     from pmldesign.designs.best_noise import all_designs
 
@@ -128,8 +129,7 @@ def command(asked: Asked) -> None:
         # first what was asked for, then what it is compared with, which may take longer
         if asked.output is not None:
             _write(best, asked.output)
-        if best.norm_design.strategy.by_diameter:
-            note("the noise is for cells that are all as far apart as any two, for lack of time")
+        note_coarse(best.norm_design.strategy)
         designed = Designed(best, asked.output, asked.at_alpha)
         asked.outputs.begin(designed.section)
         bound = _bound(best, deadline, callback)

@@ -267,7 +267,8 @@ def mechanism_seconds(
         return seconds
     rows, cells = strategy.shape
     rows = rows // 10 if strategy.inverse_known else rows  # a baseline: few distances
-    return seconds + calibration_seconds(guarantee, noise, rows, cells)
+    coarse = bool(strategy.by_diameter)
+    return seconds + calibration_seconds(guarantee, noise, rows, cells, by_diameter=coarse)
 
 
 def require_quick(

@@ -82,3 +82,35 @@ def test_what_would_end_after_the_time_limit_is_left_out(seconds, shown, monkeyp
     assert ("tree, " in result.stdout) == (seconds < 50)
     assert len(noises) == (2 if seconds < 50 else 3)
     assert "least variance" in result.stdout
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("workload", ["histogram:7", "prefix:12"])
+def test_under_pml_noise_is_coarse_where_all_distances_take_too_long(workload, noise, monkeypatch):
+    """It is an upper bound all the same: the same number where all cells are as far apart."""
+    promise = ["--epsilon", "1", "--delta", "1e-4", "--alpha", "0.05"]
+    asked = [workload, *promise, "--noise", noise, "--json"]
+
+    def upper(*limit):
+        result = run(*asked, *limit)
+        assert result.exit_code == 0
+        values = {
+            bound["name"].split(",")[0]: bound["value"] for bound in json.loads(result.stdout)
+        }
+        return values.get("least-norm"), result.stderr
+
+    exact, plain = upper()
+    assert "far apart" not in plain
+
+    def seconds(*_, by_diameter=False):
+        return 0.0 if by_diameter else 1e9
+
+    monkeypatch.setattr("pmldesign.designs.rivals.calibration_seconds", seconds)
+    coarse, told = upper("--time-limit", "100")
+    assert "as far apart as any two, for lack of time" in told
+    if (workload, noise) == ("histogram:7", "gaussian"):
+        assert coarse == pytest.approx(exact, rel=3e-6)
+    else:
+        assert exact < coarse <= 1.5 * exact
+    monkeypatch.setattr("pmldesign.designs.rivals.calibration_seconds", lambda *_, **__: 1e9)
+    assert upper("--time-limit", "100")[0] is None

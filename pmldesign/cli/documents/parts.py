@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pmldesign.cli.documents.document import Cell, Fact, Picture, Rounded, Section, Table, records
+from pmldesign.cli.documents.document import (
+    Cell,
+    Fact,
+    Picture,
+    Rounded,
+    Section,
+    Table,
+    note,
+    records,
+)
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism, own_grid_gain
@@ -64,6 +73,12 @@ def announced(measured: Strategy, errors: float = 0.0) -> str:
     seconds = max(errors, sum(svd_seconds(*shape) for shape in unknown))
     about = f", up to about {math.ceil(seconds)} s" if seconds > SOON else ""
     return f"{measured.name}: noise and errors of {rows} measurements of {cells} cells{about}"
+
+
+def note_coarse(measured: Strategy) -> None:
+    """Say on standard error that noise is larger than it needs to be, if it is for lack of time."""
+    if measured.by_diameter:
+        note("the noise is for cells that are all as far apart as any two, for lack of time")
 
 
 @dataclass(frozen=True)
