@@ -22,6 +22,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
+from pmldesign.files.workloads import load_workload
+
 LIMITS = (1, 2, 5, 10, 20)
 SLACK = 1.2, 3.0
 """Part of the limit and seconds on top of it that are allowed."""
@@ -181,6 +183,7 @@ COMMANDS = (
     "leakage",
     "calibrate",
     "sweep",
+    "release",
 )
 
 
@@ -221,6 +224,12 @@ def drawn(
         spent = [option for option in promise if not option.startswith(("--epsilon", "--rho"))]
         wanted = str(rng.choice(["--max-std=5", "--half-width=8"]))
         return [name, workload, *spent, wanted, f"--time-limit={limit}"], limit
+    if name == "release":
+        counts = folder / "counts.npy"
+        asked = workload if not workload.startswith("./") else str(folder / workload)
+        np.save(counts, rng.integers(0, 100, load_workload(asked).shape[1]))
+        promised = promise or ["--epsilon=1"]
+        return [name, workload, counts.name, *promised, f"--search-time={limit}", "-o=t.csv"], limit
     if name == "sweep":
         (folder / "study.toml").write_text(study(workload, order, promise, limit))
         return [name, "study.toml"], limit
