@@ -6,7 +6,7 @@ command, and at the end it is ignored. This module and the package import nothin
 
 import os
 
-INTERRUPTED = "error: interrupted before it was done"
+INTERRUPTED = b"error: interrupted before it was done\n"
 
 
 def run() -> None:
@@ -14,7 +14,7 @@ def run() -> None:
     try:
         _run()
     except KeyboardInterrupt:  # between two handlers
-        os.write(2, f"{INTERRUPTED}\n".encode())
+        os.write(2, INTERRUPTED)
         raise SystemExit(1) from None
 
 
@@ -23,7 +23,7 @@ def _run() -> None:
 
     usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if usual:
-        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGINT, _quit)
     from pmldesign.cli import main
 
     if usual:
@@ -34,13 +34,13 @@ def _run() -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def interrupt(*_: object) -> None:
+def _quit(*_: object) -> None:
     """End the process at once, and say so once, however often Ctrl-C is pressed."""
     import signal
 
     signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        os.write(2, f"{INTERRUPTED}\n".encode())
+        os.write(2, INTERRUPTED)
     finally:  # also where nobody reads it
         os._exit(1)
 

@@ -28,11 +28,11 @@ from typing import IO, Any, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from pmldesign.__main__ import INTERRUPTED, interrupt
 from pmldesign.cli import COMMANDS
 from pmldesign.errors import NotConvergedError, PmldesignError, printable
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+INTERRUPTED = "interrupted before it was done"
 UNFINISHED = "interrupted: what is shown or written holds, but the work was not finished"
 PATIENCE = 1.0
 """Seconds of the processor that an import may take after a signal."""
@@ -68,9 +68,11 @@ class _Signals:
         swallowed = _swallows(frame)
         self.since = min(self.since, time.process_time()) if swallowed else math.inf
         if self.importing or time.process_time() > self.since + PATIENCE:
+            signal.signal(number, lambda *_: None)  # pressed again it is not said again
             if number == signal.SIGINT:
-                interrupt()
-            os._exit(128 + number)
+                with suppress(OSError):  # nobody reads it
+                    os.write(2, f"error: {INTERRUPTED}\n".encode())
+            os._exit(1 if number == signal.SIGINT else 128 + number)
         elif swallowed:
             _again(number)
         elif number == signal.SIGINT:
@@ -289,7 +291,7 @@ class _Commands(click.Group):
             if not interrupted():
                 raise
             result = _signals.shown or written
-            complain(f"error: {_unfinished(written)}" if result else INTERRUPTED)
+            complain(f"error: {_unfinished(written) if result else INTERRUPTED}")
             ctx.exit(3 if result else 1)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

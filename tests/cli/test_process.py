@@ -246,10 +246,15 @@ import pmldesign.__main__, pmldesign.cli
 pmldesign.cli.main = lambda **_: os.kill(os.getpid(), signal.SIGINT)
 pmldesign.__main__.run()
 """
+AT_THE_START = "from pmldesign.__main__ import _quit; signal.signal(signal.SIGINT, _quit)"
+OF_A_COMMAND = """
+from pmldesign.cli.process import _signals
+_signals.importing = True
+signal.signal(signal.SIGINT, _signals.handle)
+"""
 TWICE = """
 import os, signal
-from pmldesign.__main__ import interrupt
-signal.signal(signal.SIGINT, interrupt)
+{handled}
 usual = os.write
 def again(*arguments):
     usual(*arguments)
@@ -259,8 +264,9 @@ again(1, b"")
 """
 
 
-def test_ctrl_c_twice_is_said_once(tmp_path):
-    process = start(code=TWICE, cwd=tmp_path)
+@pytest.mark.parametrize("handled", [AT_THE_START, OF_A_COMMAND])
+def test_ctrl_c_twice_is_said_once(handled, tmp_path):
+    process = start(code=TWICE.format(handled=handled), cwd=tmp_path)
     assert process.communicate() == ("", INTERRUPTED)
     assert process.returncode == 1
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from pmldesign.files.workloads import load_workload
+from pmldesign.files import load_workload
 
 LIMITS = (1, 2, 5, 10, 20)
 SLACK = 1.2, 3.0
