@@ -115,17 +115,20 @@ def test_a_child_gives_the_lock_up_and_takes_no_step(designed, tmp_path):
         opened.step(1.0)
         child = os.fork()
         if child == 0:
+            os.write(begun, b"!")
             os.close(living)
             os.read(ended, 1)
             os._exit(0)
+        os.read(heard, 1)  # the copy of a process has the lock until it begins
 
     ended, living = os.pipe()  # the child of the child lives until the test closes it
+    heard, begun = os.pipe()
     try:
         assert in_a_child(parent) == 0
         again = journal(designed, state)
     finally:
-        os.close(living)
-        os.close(ended)
+        for end in (living, ended, heard, begun):
+            os.close(end)
     assert again.position == 1
 
     def inherited():
