@@ -79,9 +79,10 @@ def laplace_leakage_bound(rows, alpha, scale):
 
 
 def gaussian_slack(rows, alpha, scale, epsilon):
-    """The bound on psi_2, for one alpha; of columns on a line psi_2 itself."""
+    """The bound on psi_2, for one alpha; of columns on a line, and of three, psi_2 itself."""
     worst, growth = mpmath.mpf(0), mpmath.exp(mpmath.mpf(epsilon))
     values, least = different_cells(rows, alpha, "l2")
+    places = on_a_line(values)
     for r, (own, row) in enumerate(zip(least, values, strict=True)):
         kept = 1 - growth * own
         if kept <= 0:
@@ -91,21 +92,25 @@ def gaussian_slack(rows, alpha, scale, epsilon):
         total = sum(a * value for a, value in zip(least, profile, strict=True))
         total += (1 - sum(least)) * max(profile)
         bound = kept / (1 - own) * total
-        places = values[max(range(len(row)), key=values[0].__getitem__)]
-        if len(row) > 2 and on_a_line(places, values):
+        if len(row) > 2 and places:
             y = [(x - places[r]) / scale for j, x in enumerate(places) if j != r]
             masses = [a for j, a in enumerate(least) if j != r]
             bound = min(bound, slack_on_a_line(y, masses, 1 - sum(least), kept, growth))
+        elif len(row) == 3:
+            first, second = (j for j in range(3) if j != r)
+            sides = row[first] / scale, row[second] / scale, values[first][second] / scale
+            masses = least[first], least[second]
+            bound = min(bound, slack_in_a_plane(sides, masses, 1 - sum(least), kept, growth))
         worst = max(worst, bound)
     return worst
 
 
-def on_a_line(places, values):
-    """Whether these are the places of all columns, but for rounding."""
-    return all(
-        abs(abs(places[i] - places[j]) - values[i][j]) <= 1e-12 * max(places)
-        for i, j in itertools.combinations(range(len(places)), 2)
-    )
+def on_a_line(values):
+    """The places of all columns, from one end, if they are on a line but for rounding."""
+    places = values[max(range(len(values)), key=values[0].__getitem__)]
+    pairs = itertools.combinations(range(len(places)), 2)
+    far = (abs(abs(places[i] - places[j]) - values[i][j]) for i, j in pairs)
+    return places if all(off <= 1e-12 * max(places) for off in far) else None
 
 
 def slack_on_a_line(y, masses, free, kept, growth):
@@ -128,6 +133,33 @@ def slack_on_a_line(y, masses, free, kept, growth):
             a * (mpmath.ncdf(high - x) - mpmath.ncdf(low - x)) for a, x in zip(p, y, strict=True)
         )
         worst = max(worst, value)
+    return worst
+
+
+def slack_in_a_plane(sides, masses, free, kept, growth):
+    """The same for three columns, the other two at (d, 0) and (x, y) from the one in question.
+
+    At (s, t) it is positive for t below an end, and along t an integral of normal densities.
+    """
+    d, other, between = sides
+    x = (d**2 + other**2 - between**2) / (2 * d)
+    y = mpmath.sqrt(other**2 - x**2)
+    worst = mpmath.mpf(0)
+    for i in range(2):
+        p, q = (growth * (a + (free if i == j else 0)) for j, a in enumerate(masses))
+
+        def along(s, p=p, q=q):
+            left = kept - p * mpmath.exp(d * s - d**2 / 2)
+            if left <= 0:
+                return mpmath.mpf(0)
+            law = q * mpmath.exp(x * s - x**2 / 2)
+            end = mpmath.log(left / law) / y + y / 2
+            return mpmath.npdf(s) * (left * mpmath.ncdf(end) - law * mpmath.ncdf(end - y))
+
+        with mpmath.workdps(25):
+            last = min(mpmath.log(kept / p) / d + d / 2, mpmath.mpf(12))
+            places = [-12, *(place for place in range(-10, 12, 2) if place < last), last]
+            worst = max(worst, mpmath.quad(along, places))
     return worst
 
 
@@ -181,6 +213,14 @@ def over_target(rows, guarantee, noise, scale):
         return laplace_leakage_bound(rows, guarantee.alpha, scale) / mpmath.mpf(epsilon) - 1
     loss = gaussian_slack(rows, guarantee.alpha, mpmath.mpf(scale), mpmath.mpf(epsilon))
     return loss / mpmath.mpf(guarantee.delta) - 1
+
+
+def how_close(rows, guarantee, noise):
+    """How far the loss may stay below its target: three columns in a plane are summed in strips."""
+    if not hasattr(guarantee, "alpha") or noise == "laplace":
+        return 1e-5
+    values, _ = different_cells(rows, guarantee.alpha, "l2")
+    return 0.02 if len(values) == 3 and not on_a_line(values) else 1e-5
 
 
 def is_nothing(rows, guarantee):

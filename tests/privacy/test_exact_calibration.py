@@ -51,7 +51,8 @@ def test_every_scale_is_private_in_exact_arithmetic(seed, relation):
         if scale == 0:
             assert oracle.is_nothing(rows, guarantee)
         else:
-            assert -1e-5 < oracle.over_target(rows, guarantee, noise, scale) <= 0
+            over = oracle.over_target(rows, guarantee, noise, scale)
+            assert -oracle.how_close(rows, guarantee, noise) < over <= 0
 
 
 @settings(max_examples=6)
