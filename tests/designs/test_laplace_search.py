@@ -236,5 +236,8 @@ def test_few_different_cells_of_very_many_have_the_design_of_these(guarantee):
         few = pml.PML(1.0, tuple(np.bincount(np.arange(24_000) % 5) * 1e-5))
     made = pml.optimize(queries, guarantee=guarantee, noise="laplace")
     assert made.strategy.shape[1] == 24_000
+    same = pml.mechanism(made.strategy.matrix[:, :5], distinct, guarantee=few, noise="laplace")
+    assert made.error() == pytest.approx(same.error(), rel=1e-9)
+    # by the rounding of a machine the searches end in other minima, of up to 0.15 % more
     expected = pml.optimize(distinct, guarantee=few, noise="laplace").error()
-    assert made.error() == pytest.approx(expected, rel=1e-3)
+    assert made.error() == pytest.approx(expected, rel=5e-3)
