@@ -5,8 +5,9 @@ import pytest
 from hypothesis import settings
 from sweeps import left_out
 
-# timing never decides a test, and a run can be repeated; --hypothesis-seed looks elsewhere, and
-# --hypothesis-profile thorough at more
+# timing never decides a test, and a run can be repeated, with the same files: examples depend on the
+# numbers in all that is imported. --hypothesis-profile thorough looks elsewhere, and at more; it
+# alone heeds --hypothesis-seed
 settings.register_profile("pmldesign", deadline=None, derandomize=True, max_examples=12)
 settings.register_profile("thorough", deadline=None, max_examples=400)
 settings.load_profile("pmldesign")

@@ -113,7 +113,7 @@ def test_two_processes_do_not_overspend(tmp_path, data):
     workers = [context.Process(target=_one_release, args=(ledger, data, results)) for _ in range(4)]
     for worker in workers:
         worker.start()
-    outcomes = [results.get(timeout=60) for _ in workers]
+    outcomes = [results.get(timeout=600) for _ in workers]
     for worker in workers:
         worker.join()
     assert sorted(outcomes) == ["published", "refused", "refused", "refused"]
