@@ -76,7 +76,9 @@ def test_running_sums_and_ranges_are_those_of_the_people_and_agree(guarantee, pe
     assert first.reshape(12, 3)[-1].sum() == third.sum() == fourth[everything[0]]
     assert labels["age"][:6:3] == ["[0, 1)", "[0, 2)"]
     assert labels["sex"][:3] == ["F", "M", "X"]
-    inside = np.abs(noisy.estimate - exact.estimate) <= prepared.widths + 1e-3
+    # of one release the parts inside are 0.74 to 1, as its errors go together
+    several = [prepared.publish(counts, fast_sampler(seed)).table.estimate for seed in range(30)]
+    inside = np.abs(several - exact.estimate) <= prepared.widths + 1e-3
     assert inside.mean() > 0.9
 
 
@@ -85,13 +87,13 @@ def test_intervals_of_laplace_noise_cover_as_often_as_they_say():
     prepared = prepare(made(pml.PureDP(1.0), "age:prefix*sex + income:all-range"), schema=SCHEMA)
     noise = prepared.noise
     assert isinstance(noise.lattice.estimator, WeightedProductsStrategy)
-    sample, runs = np.random.default_rng(3), 400
+    sample, runs = np.random.default_rng(3), 3000
     answers = []
     for _ in range(runs):
         drawn = sample.laplace(0, noise.scale, noise.lattice.units.size) * noise.lattice.units
         answers.append(noise.lattice.estimator.answer(noise.mechanism.workload, drawn))
     covered = (np.abs(answers) <= prepared.widths).mean()
-    assert abs(covered - 0.95) < 0.006  # 36400 intervals, those of a run dependent
+    assert abs(covered - 0.95) < 0.006  # of a run dependent; the design depends on the clock
     ratios = prepared.widths / noise.of_answers.deviations
     assert 1.9 < ratios.min() <= ratios.max() < 2.2  # the bound by moments has 4.13
 
