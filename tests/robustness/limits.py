@@ -41,7 +41,8 @@ SHOWN = (0, 2, 3, 4)
 """Exit codes of commands that have shown a result, or refused the question in one line: also as
 one that no noise answers, or only noise that protects nobody."""
 LEAKAGE = 20
-"""Seconds for `leakage` and `calibrate`, which take no limit."""
+"""Seconds for `leakage` and `calibrate`, which take no limit, and for what is not the search of a
+`release`: its strategy of least norm and its intervals."""
 
 
 @dataclass
@@ -229,7 +230,8 @@ def drawn(
         asked = workload if not workload.startswith("./") else str(folder / workload)
         np.save(counts, rng.integers(0, 100, load_workload(asked).shape[1]))
         promised = promise or ["--epsilon=1"]
-        return [name, workload, counts.name, *promised, f"--search-time={limit}", "-o=t.csv"], limit
+        asked_for = [*promised, f"--search-time={limit}", "-o=t.csv"]
+        return [name, workload, counts.name, *asked_for], limit + LEAKAGE
     if name == "sweep":
         (folder / "study.toml").write_text(study(workload, order, promise, limit))
         return [name, "study.toml"], limit

@@ -14,6 +14,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.privacy import Neighbours
 from pmldesign.strategies import (
+    IdentityAndRows,
     Participation,
     ParticipationStrategy,
     Strategy,
@@ -237,3 +238,31 @@ def test_toeplitz_strategies_that_do_not_fall_have_their_own_worst_pattern():
 def test_coefficients_that_are_no_strategy_are_refused(r):
     with pytest.raises(InvalidInputError, match="coefficients"):
         ToeplitzStrategy("odd", np.array(r), np.array(r), 1.0)
+
+
+@given(
+    n=st.integers(2, 9),
+    seed=st.integers(0, 2**32 - 1),
+    text=st.sampled_from(SCHEMAS),
+    k=st.integers(0, 2),
+    signed=st.booleans(),
+)
+def test_the_identity_with_rows_of_many_steps_is_not_written(n, seed, text, k, signed):
+    """Nothing is negative in tents, whose distances are then exact in the l1 norm."""
+    schema, rng = as_participation(text), np.random.default_rng(seed)
+    rows = rng.normal(size=(k, n)) if signed else rng.uniform(0, 1, (k, n))
+    strategy = IdentityAndRows("own", rng.uniform(0.1, 1, n), rows)
+    matrix = np.vstack([np.diag(strategy.diagonal), rows])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distances, "MATRIX_ENTRIES", 0)
+        squared = distances.sensitivity(strategy, schema, "l2")
+        if not signed:
+            patch.setattr(IdentityAndRows, "matrix", None)
+        absolute = distances.sensitivity(strategy, schema, "l1")
+    exact = brute_force(matrix, schema)
+    assert exact <= squared
+    if k == 0:
+        assert squared == pytest.approx(exact, rel=1e-12)
+    assert absolute >= brute_force(matrix, schema, 1)
+    if not signed:
+        assert absolute == pytest.approx(brute_force(matrix, schema, 1), rel=1e-12)

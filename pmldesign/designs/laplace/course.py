@@ -63,7 +63,8 @@ ORDERED = 3e8
 """Cubes of numbers of cells a second, of which an order is found."""
 PAIRED = 5e-9
 """Seconds for each triple of cells that the scales and errors of a few strategies take where all
-pairs of cells count: 4 s for 931 cells at p = 4, half of it once the descents have ended."""
+pairs of cells count, and elsewhere for many cells: 4 s for 931 at p = 4, half of it once the
+descents have ended."""
 IDENTITY = "identity"
 SHORT = 0.1
 """Seconds in which a search compares its starts, and little more."""
@@ -148,10 +149,14 @@ class LaplaceSearch:
             yield baseline(IDENTITY, self.workload)
 
     def _has_time(self) -> bool:
-        """Whether there is time for the order of many cells, and for all pairs of cells."""
-        left = self._left(1)
-        many = self.workload.shape[1] > SEARCHED_CELLS
-        if many and self._different_cells() ** 3 > ORDERED * left:
+        """Whether there is time for the order of very many cells, and for all pairs of cells.
+
+        Once time is over a descent from many cells finds no more than its starts.
+        """
+        left, cells = self._left(1), self.workload.shape[1]
+        if cells > ALL_BASELINES and left <= SHORT:
+            return False
+        if cells > SEARCHED_CELLS and self._different_cells() ** 3 > ORDERED * left:
             return False
         return self._paired_seconds() <= left + BEYOND
 
@@ -161,9 +166,13 @@ class LaplaceSearch:
         return self.workload.different_cells
 
     def _paired_seconds(self) -> float:
-        """What a search takes before and after its descents where the total is public."""
+        """What a search takes before and after its descents, if the total is public or in any case.
+
+        Of few cells that is little, unless all pairs count.
+        """
         public = self.guarantee.neighbours is Neighbours.REPLACE
-        return PAIRED * self._different_cells() ** 3 if public else 0.0
+        many = public or self.workload.shape[1] > ALL_BASELINES
+        return PAIRED * self._different_cells() ** 3 if many else 0.0
 
     def _compare_trees(self) -> None:
         """Put noise on trees of every branching that is usual, where they can be better."""

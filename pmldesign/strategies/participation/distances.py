@@ -43,6 +43,7 @@ from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import UNIT, raised
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
+from pmldesign.strategies.identity_and_rows import IdentityAndRows
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.persons import ANY, PersonRows, of_one_row
 from pmldesign.strategies.participation.schema import Participation
@@ -87,6 +88,8 @@ def sensitivity(strategy: Strategy, participation: Participation, norm: Norm) ->
     written = rows * cells <= MATRIX_ENTRIES
     if written and not participation.fixed and cells > MATRIX_CELLS:
         written = meet_nowhere(strategy.matrix, participation.apart)
+    if not written and isinstance(strategy, IdentityAndRows):
+        return _identity_and_rows(strategy, participation)
     if not written:
         raise InvalidInputError(
             f"the sensitivity of strategy {strategy.name!r} on {count_text(cells)} steps for"
@@ -113,6 +116,19 @@ def _matrix(strategy: Strategy, participation: Participation) -> float:
     units = len(matrix) + 2.0 * strategy.entry_units + 8.0
     square += 1.1 * units * UNIT * reach**2 * longest
     return raised(size * math.sqrt(square), reach**2 + 8)
+
+
+def _identity_and_rows(strategy: IdentityAndRows, participation: Participation) -> float:
+    """The rows are moved by no more than the norms of their columns together."""
+    reach, apart = participation.reach(strategy.cells), participation.apart
+    size = max(float(strategy.diagonal.max()), float(np.abs(strategy.rows).max(initial=0.0)))
+
+    def largest(values: Array) -> float:
+        return largest_sum(values, reach, apart, fixed=participation.fixed)
+
+    square = largest((strategy.diagonal / size) ** 2)
+    square += largest(np.linalg.norm(strategy.rows / size, axis=0)) ** 2
+    return raised(size * math.sqrt(square), 2 * reach + len(strategy.rows) + 8)
 
 
 def _toeplitz(coefficients: Array, participation: Participation) -> float:
@@ -153,6 +169,9 @@ def _l1(strategy: Strategy, participation: Participation) -> float:
         norms, units = np.cumsum(strategy.coefficients)[::-1], float(strategy.cells)
     elif isinstance(strategy, RecurrentStrategy):
         norms, units = strategy.factor.column_sums(), float(strategy.factor.column_units)
+    elif isinstance(strategy, IdentityAndRows) and (strategy.rows >= 0).all():
+        norms = strategy.diagonal + strategy.rows.sum(axis=0)
+        units = len(strategy.rows) + 1 + strategy.entry_units
     else:
         matrix = strategy.matrix
         norms = np.abs(matrix).sum(axis=0)
