@@ -161,12 +161,20 @@ def test_a_wrong_start_is_refused_before_the_search(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("relation", "limit", "left"),
-    [("replace", 6, []), ("replace", 20, [16]), ("add-remove", 6, [6])],
+    ("relation", "few", "limit", "left"),
+    [
+        ("replace", 7, 6, []),
+        ("replace", 7, 20, [16]),
+        ("replace", 6, 0.1, []),
+        ("add-remove", 7, 6, [6]),
+        ("add-remove", 6, 6, []),
+        ("add-remove", 6, 20, [16]),
+    ],
 )
-def test_pairs_of_cells_are_taken_off_the_time_of_a_search(monkeypatch, relation, limit, left):
+def test_pairs_of_cells_are_taken_off_the_time_of_a_search(monkeypatch, relation, few, limit, left):
     """They take 8 s, half of it after the search; equal cells are one."""
     monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(course, "ALL_BASELINES", few)
     monkeypatch.setattr(course, "PAIRED", 8 / 5**3)
     limits = []
 
