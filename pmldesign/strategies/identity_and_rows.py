@@ -18,6 +18,7 @@ max(d_i, d_j) in the l_inf norm, however many there are.
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, Norm, distance_blocks, sensitivity_above
-from pmldesign.privacy.outward import is_whole, raised
+from pmldesign.privacy.outward import UNIT, is_whole, raised
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.beside import BesideStrategy
@@ -104,14 +105,19 @@ class IdentityAndRows(StructuredStrategy):
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
         if neighbours == Neighbours.REPLACE and not len(self.rows):
             return self._two_largest(norm)
-        both = np.vstack([self.diagonal, self.rows])
-        if neighbours == Neighbours.ADD_REMOVE:
-            # the norms of its columns are those of R, of which each has a single entry of d
-            return sensitivity_above(both, neighbours, norm)
-        sizes = np.abs(both[both != 0])
-        if norm == "l2" or sizes.min() < 1 / IN_RANGE or sizes.max() > IN_RANGE:
-            return super().sensitivity_under(neighbours, norm)
-        return self._l1_diameter
+        sizes = np.abs(self._both[self._both != 0])
+        in_range = sizes.min() >= 1 / IN_RANGE and sizes.max() <= IN_RANGE
+        if neighbours == Neighbours.REPLACE and norm == "l1" and in_range:
+            return self._l1_diameter
+        return super().sensitivity_under(neighbours, norm)
+
+    @property
+    def _both(self) -> Array:
+        """The norms of its columns are those of R, of which each has a single entry of d."""
+        return np.vstack([self.diagonal, self.rows])
+
+    def _longest(self, norm: Norm) -> float:
+        return sensitivity_above(self._both, Neighbours.ADD_REMOVE, norm)
 
     def _two_largest(self, norm: Norm) -> float:
         """The largest distance of two columns without rows, rounded up."""
@@ -139,13 +145,29 @@ class IdentityAndRows(StructuredStrategy):
     @cached_property
     def _l1_diameter(self) -> float:
         """Largest d_i + d_j + norm(Theta_i - Theta_j)_1, rounded up."""
+        k, largest = len(self.rows), 0.0
+        if self.few or 2**k > self.cells:
+            for start, stop, distances in distance_blocks(self.rows, norm="l1"):
+                distances += self.diagonal[start:stop, None] + self.diagonal[start:]
+                np.fill_diagonal(distances, 0.0)
+                largest = max(largest, float(distances.max()))
+            above = raised(largest, k + 3)
+        else:
+            largest = self._signed_diameter()
+            sizes = self.diagonal + np.abs(self.rows).sum(axis=0)
+            above = raised(largest + 2 * (k + 3) * UNIT * float(sizes.max()), 3)
+        return largest if is_whole(self._both, above) else above
+
+    def _signed_diameter(self) -> float:
+        """The largest (d + s^T Theta)_i + (d - s^T Theta)_j, i != j, over all signs s."""
         largest = 0.0
-        for start, stop, distances in distance_blocks(self.rows, norm="l1"):
-            distances += self.diagonal[start:stop, None] + self.diagonal[start:]
-            np.fill_diagonal(distances, 0.0)
-            largest = max(largest, float(distances.max()))
-        exact = is_whole(np.vstack([self.diagonal, self.rows]), raised(largest, len(self.rows) + 3))
-        return largest if exact else raised(largest, len(self.rows) + 3)
+        for signs in product((1.0, -1.0), repeat=len(self.rows) - 1):
+            sums = np.array([1.0, *signs]) @ self.rows
+            ends = self.diagonal + sums, self.diagonal - sums
+            (second, first), (other, last) = (np.partition(end, -2)[-2:] for end in ends)
+            apart = ends[0].argmax() != ends[1].argmax()
+            largest = max(largest, first + last if apart else max(first + other, second + last))
+        return float(largest)
 
     @cached_property
     def _half(self) -> Array:

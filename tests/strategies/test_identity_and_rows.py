@@ -121,3 +121,25 @@ def test_the_noise_of_very_many_cells_under_pml_takes_no_matrix():
     strategy = IdentityAndRows("ramp", np.ones(24_000), np.linspace(0, 1, 24_000)[None])
     scale = calibrate(strategy, PML(1.0, 1e-5), noise="laplace").scale
     assert scale == pytest.approx(-3 / math.log((math.exp(-1) - 1e-5) / (1 - 1e-5)), rel=1e-5)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_farthest_of_many_cells_are_found_by_signs(k, whole):
+    rng, n = np.random.default_rng(k), 2100
+    rows = rng.integers(-3, 4, (k, n)) if whole else rng.normal(size=(k, n))
+    diagonal = rng.integers(2, 5, n) if whole else rng.uniform(1, 2, n)
+    apart = diagonal[:, None] + diagonal + np.abs(rows[:, :, None] - rows[:, None]).sum(axis=0)
+    np.fill_diagonal(apart, 0)
+    i, j = np.unravel_index(apart.argmax(), apart.shape)
+    far = [(rows[row, i].item(), rows[row, j].item()) for row in range(k)]
+    exact = sum(abs(Fraction(a) - Fraction(b)) for a, b in far)
+    exact += Fraction(diagonal[i].item()) + Fraction(diagonal[j].item())
+    shown = IdentityAndRows("rows", diagonal, rows).sensitivity_under("replace", "l1")
+    assert exact <= Fraction(shown) <= exact * (1 + Fraction(0 if whole else 1e-13))
+
+
+def test_the_l2_norm_of_very_many_cells_takes_no_matrix():
+    """The farthest two are 3^(1/2) apart; a bound is twice the longest, 2^(1/2)."""
+    strategy = IdentityAndRows("ramp", np.ones(24_000), np.linspace(0, 1, 24_000)[None])
+    assert 3**0.5 <= strategy.sensitivity_under("replace", "l2") <= 2 * 2**0.5 * (1 + 1e-12)
