@@ -240,7 +240,7 @@ def command(asked: Asked) -> None:
     journal = None
     if asked.state is not None:
         check_writable(asked.state)
-        journal = Journal(stream, asked.state)
+        journal = Journal(stream, asked.state, names)
         complain(f"note: {asked.state} holds raw data, keep it secret")
     answers = Answers(stream, journal, lines, asked.commit, asked.gaps is not None)
     try:

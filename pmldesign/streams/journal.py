@@ -18,6 +18,7 @@ from pathlib import Path
 from pmldesign.arguments import instance
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.strategies.participation.schema import AnyParticipation, Participation
+from pmldesign.streams.lines import require_names
 from pmldesign.streams.log import Log, Record
 from pmldesign.streams.noise import Owned
 from pmldesign.streams.stream import Answer, Input, Stream, answers
@@ -86,29 +87,43 @@ class Journal(Owned):
     Args:
         stream: at its beginning; where the files exist it goes on from there.
         path: the state file, see `Log`.
+        names: of the series, in their order; none where they have none.
 
     Attributes:
         corrections: of the steps that are taken.
+        names: of the series, those of the state if it holds some.
 
     Raises:
-        FileError: as `Log`, or the state is of another strategy, workload or guarantee.
+        FileError: as `Log`, or the state is of another strategy, workload or guarantee, or of
+            series with other names.
     """
 
-    def __init__(self, stream: Stream, path: Path) -> None:
+    def __init__(self, stream: Stream, path: Path, names: Sequence[str] = ()) -> None:
         super().__init__()
         instance("stream", stream, Stream, "a Stream")
         instance("path", path, Path, "a Path")
+        self.names = require_names(stream.series, names)
         self.stream, self._log = stream, Log(path)
         self.corrections = Corrections(stream.strategy.participation)
         record = self._log.record
         if record is not None:
             try:
-                self.stream.resume(record.saved)
-                self.corrections.resume(record.saved["corrections"])
+                saved = record.saved
+                self._go_on(saved.get("series", []))
+                self.stream.resume(saved)
+                self.corrections.resume(saved["corrections"])
             except (ValueError, KeyError, TypeError) as error:
                 self.close()
                 reason = error if isinstance(error, InvalidInputError) else "it is damaged"
                 raise FileError(f"{path.name} cannot go on: {reason}") from None
+
+    def _go_on(self, held: list[str]) -> None:
+        """Take the names that a state holds; by others, numbers would get into another series."""
+        same = self.names == held if self.names else len(held) == self.stream.series
+        if held and not same:
+            got = f"--series {','.join(self.names)}" if self.names else "no names"
+            raise InvalidInputError(f"its series are {','.join(held)}, in this order; got {got}")
+        self.names = held or self.names
 
     @property
     def position(self) -> int:
@@ -132,7 +147,7 @@ class Journal(Owned):
             if not len(found):
                 return found, deviations
             taken = [pair for pair in self.corrections.pairs if pair[1] <= self.stream.time]
-            saved = {**self.stream.save(), "corrections": taken}
+            saved = {**self.stream.save(), "corrections": taken, "series": self.names}
             identity = saved.pop("identity")
             record = self._log.record or Record(identity)
             lines = record.commit(values, answers(found, deviations), saved)

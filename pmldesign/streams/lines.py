@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pmldesign.arguments import as_number
+from pmldesign.arguments import as_number, instance, listed
 from pmldesign.errors import InvalidInputError
 from pmldesign.streams.encoder import Real, dyadic
 from pmldesign.streams.rows import INPUT_BITS
@@ -43,28 +43,36 @@ class Given:
     corrected: tuple[int, ...] = ()
 
 
+def require_names(series: int, names: Sequence[str]) -> list[str]:
+    """The names of all series; none where only numbers are read.
+
+    Raises:
+        InvalidInputError: names that are not one for each series, or no names.
+    """
+    found = listed("names of series", names)
+    if found and len(found) != series:
+        raise InvalidInputError(f"there are {series} series, got {len(found)} names for them")
+    for name in found:
+        instance("names of series", name, str, "texts")
+        number = as_number(name) is not None
+        if name in (STEP, CORRECT, "") or found.count(name) > 1 or number:
+            raise InvalidInputError(
+                f"a series cannot be called {name!r}; give different names, which are no"
+                f" numbers, nor {STEP!r} or {CORRECT!r}"
+            )
+    return found
+
+
 class Lines:
     """Reads lines.
 
     Args:
         series: how many numbers a step has.
-        names: of the series; none where only numbers are read.
-
-    Raises:
-        InvalidInputError: names that are not one for each series, or no names.
+        names: of the series, see `require_names`.
     """
 
     def __init__(self, series: int, names: Sequence[str] = ()) -> None:
-        if names and len(names) != series:
-            raise InvalidInputError(f"there are {series} series, got {len(names)} names for them")
-        for name in names:
-            number = as_number(name) is not None
-            if name in (STEP, CORRECT, "") or names.count(name) > 1 or number:
-                raise InvalidInputError(
-                    f"a series cannot be called {name!r}; give different names, which are no"
-                    f" numbers, nor {STEP!r} or {CORRECT!r}"
-                )
-        self._series, self._names = series, list(names)
+        self._series, self._names = series, require_names(series, names)
         self._clear()
 
     def _clear(self) -> None:

@@ -2,8 +2,8 @@
 
 Two files. STATE is the record: one append, flushed to the disk, commits the number of a
 step, a digest of its input, its answer and the state behind it. STATE.log, a witness, then gets the
-number of the step and the hash of the record up to it, flushed as well; only then the answer
-leaves. So
+number of the step, the hash of the record up to it and a digest of the state, flushed as well; only
+then the answer leaves. So
 
 - a process that ends before the record is complete has taken nothing in: the next one goes on
   before that step, and nobody saw the noise that was drawn. If it ends later, the step is taken,
@@ -21,11 +21,13 @@ take up most of the record, by a new file that replaces it. The record is text:
     17,12.25,9.5,DIGEST,CHAIN                                step, answer, its standard deviation
                                                              (an answer for each of several series)
     {"after": 16, "time": 17, "encoder": ...} CHECK          the state, which completes a commit
+                                                             ("series": names, once they are known)
 
 Each CHAIN is a hash of its line and of the CHAIN before; a CHECK is so as well, but nothing follows
 from it, so that states which are no longer needed can be left out. DIGEST is that of the input with
 a key of the record: it tells whether an input that comes again is the same. Whoever has the record
-can try out inputs; the state holds raw data in any case. What follows the last complete commit was
+can try out inputs; the state holds raw data in any case. The log has no such key, and its digest of
+the state is made with it: nothing can be tried out there. What follows the last complete commit was
 never answered and does not count.
 """
 
@@ -142,7 +144,7 @@ class Log:
         """Read both files, and complete the last commit."""
         seen = self.log.read_bytes()
         complete = seen[: seen.rfind(b"\n") + 1]
-        step, chain = self._last_step(complete)
+        step, chain, check = self._last_step(complete)
         if not self.path.exists():
             if seen:
                 raise FileError(
@@ -151,7 +153,8 @@ class Log:
                 )
             return
         record = self._read()
-        if record.position < step or record.chain(step) != (chain or record.chain(0)):
+        known = step <= record.position and record.chain(step) == (chain or record.chain(0))
+        if not known or (step == record.position and check not in ("", record.check)):
             raise FileError(
                 f"{self.path.name} is damaged, cut or an old one: up to step {step} it is not what "
                 f"{self.log.name} has seen; steps that were answered may not be answered again"
@@ -166,15 +169,15 @@ class Log:
             self._witness_step(record)
         self.record = record
 
-    def _last_step(self, complete: bytes) -> tuple[int, str]:
-        """The last step in the log, with its hash."""
-        last = 0, ""
+    def _last_step(self, complete: bytes) -> tuple[int, str, str]:
+        """The last step in the log, its hash, and the digest of the state, once there was one."""
+        last = 0, "", ""
         try:
             for line in complete.decode("ascii").split("\n")[:-1]:
-                step, chain = line.split(" ")
-                if int(step) <= last[0]:
+                step, chain, *check = line.split(" ")
+                if int(step) <= last[0] or len(check) > 1:
                     raise ValueError
-                last = int(step), chain
+                last = int(step), chain, "".join(check)
         except ValueError:
             raise FileError(
                 f"{self.log.name} is damaged, or of an earlier version: its lines are steps with "
@@ -199,7 +202,7 @@ class Log:
 
     def _witness_step(self, record: Record) -> None:
         position = record.position
-        _append(self._witness, f"{position} {record.chain(position)}\n")
+        _append(self._witness, f"{position} {record.chain(position)} {record.check}\n")
 
     def _replace(self, record: Record) -> None:
         """Write the record anew."""
@@ -282,6 +285,11 @@ class Record:
         """The state, as `Stream.resume` takes it."""
         return {"identity": self.identity, **json.loads(self.last.rpartition(" ")[0])}
 
+    @property
+    def check(self) -> str:
+        """The digest of the state."""
+        return self._digest(self.last)
+
     def chain(self, step: int) -> str:
         """The hash up to a step; 0 is before the first one."""
         return self.steps[step - 1].chain if step else _hash("", self.head)
@@ -289,8 +297,11 @@ class Record:
     def digest(self, step: int, value: Input) -> str:
         """The digest of an input, as the stream takes it in."""
         numbers = value if isinstance(value, Sequence | np.ndarray) else (value,)
-        text = ",".join([str(step), *(f"{dyadic(number):x}" for number in numbers)]).encode()
-        return hashlib.blake2b(text, key=bytes.fromhex(self.key), digest_size=8).hexdigest()
+        return self._digest(",".join([str(step), *(f"{dyadic(number):x}" for number in numbers)]))
+
+    def _digest(self, text: str) -> str:
+        key = bytes.fromhex(self.key)
+        return hashlib.blake2b(text.encode(), key=key, digest_size=8).hexdigest()
 
     def commit(self, inputs: Sequence[Input], answers: list[Answer], state: dict[str, Any]) -> str:
         """Take steps in; the lines that are added to the text."""

@@ -33,18 +33,20 @@ def state(tmp_path):
 
 
 def chained(state, change):
-    """Writes lines that were changed, with the hashes that belong to them."""
+    """Writes lines that were changed, with the hashes that belong to them, and a log of them."""
     lines = [
         line.rpartition(" " if line.startswith("{") else ",")[0]
         for line in state.read_text().splitlines()
     ]
-    changed, chain, text = change(lines), "", ""
+    changed, chain, text, seen = change(lines), "", "", ""
     for line in changed:
         found = hashlib.blake2b(f"{chain} {line}".encode(), digest_size=8).hexdigest()
         text += f"{line}{' ' if line.startswith('{') else ','}{found}\n"
         if not line.startswith("{") or not chain:
             chain = found
+            seen += "" if line.startswith("{") else f"{line.split(',')[0]} {chain}\n"
     state.write_text(text)
+    state.with_name("state.log").write_text(seen)
 
 
 def failures(state):
@@ -102,10 +104,35 @@ def test_forged_lines_are_found(state):
     assert "lines" in failures(state)
 
 
+def test_a_state_that_its_log_has_not_seen_is_found(state):
+    honest, log = state.read_text(), state.with_name("state.log")
+    seen = log.read_text().splitlines(keepends=True)
+    states = [line for line in honest.splitlines() if line.startswith('{"after')]
+    early = honest[: honest.index(states[1])] + states[1] + "\n"
+    state.write_text(early)  # an old one
+    assert failures(state) == {"log"}
+    log.write_text("".join(seen[:2]))
+    assert pml.verify_file(state).holds
+    state.write_text(honest)  # one commit ahead, as a kill leaves it
+    assert pml.verify_file(state).holds
+    log.write_text(seen[0])  # and two
+    assert failures(state) == {"log"}
+    log.write_text(seen[0] + seen[1][:9])
+    assert failures(state) == {"log"}
+    log.write_text("".join(seen).replace("\n50 ", "\n50 1"))
+    assert failures(state) == {"log"}
+    log.unlink()
+    assert [check.name for check in pml.verify_file(state).unchecked] == ["log"]
+
+
 def test_other_states_are_not_checked_as_a_whole(tmp_path):
     strategy = factorize("prefix:8", buffers=2).strategy
     journal = Journal(Stream(Designed(strategy), 1.0, FloatingGaussian()), tmp_path / "state")
     journal.step(1.0)
     journal.close()
     found = pml.verify_file(tmp_path / "state")
-    assert [check.verdict for check in found.checks] == [Verdict.HOLDS, Verdict.UNCHECKED]
+    assert [check.verdict for check in found.checks] == [
+        Verdict.HOLDS,
+        Verdict.HOLDS,
+        Verdict.UNCHECKED,
+    ]

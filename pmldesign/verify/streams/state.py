@@ -1,10 +1,12 @@
 r"""The state of a stream: its lines, and for `prefix:inf` its noise.
 
     {"stream": 3, "identity": [...], "key": ...} HASH
-    step,answer,standard deviation,digest,HASH
-    {"after": ..., "time": ..., ...} HASH
+    step,answer,standard deviation,digest,HASH               an answer for each series
+    {"after": ..., "series": [name, ...], "time": ..., ...} HASH
 
-HASH is that of the line behind the HASH before; from that of a {} line nothing follows.
+HASH is that of the line behind the HASH before; from that of a {} line nothing follows. For each
+commit but perhaps the last, the log beside it has a step, its HASH, and a digest of the {} line
+with the key, which logs of before have not, nor states of before names.
 The identity of prefix:inf is 2^48, sigma_1, sigma, K numbers 1 - d_m, K w_m, and kappa of each
 epoch; epochs begin at the whole parts of 2^(e/4). With C_ij = rho_i kappa_j sum_m w_m d_m^(i - j),
 rho = start^-0.3, a column from the first step of epoch e on has the square kappa_e^2 sum S_mn(e),
@@ -23,6 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from dataclasses import dataclass, field
 from itertools import combinations_with_replacement, pairwise
 from pathlib import Path
 from typing import Any
@@ -52,9 +55,11 @@ def check_state(path: Path, checks: Checks) -> str:
         raise FileError(
             f"{path.name}: a state of another version of pmldesign; verify it with that"
         )
-    deviations, sound = _read(lines, chain)
-    sound = sound and described.keys() == CLAIMS and _hash("", content) == chain
+    read = _read(lines, chain)
+    deviations = read.deviations
+    sound = read.sound and described.keys() == CLAIMS and _hash("", content) == chain
     checks.state("lines", sound, "claims of a state, hashes, and steps in their order")
+    _check_log(path.with_name(path.name + ".log"), read, bytes.fromhex(described["key"]), checks)
     identity = described["identity"]
     if identity[0] != STEPS:
         checks.unchecked("standard deviations", "of a strategy file; verify that one")
@@ -77,20 +82,70 @@ def check_state(path: Path, checks: Checks) -> str:
     return NAME
 
 
-def _read(lines: list[str], chain: str) -> tuple[list[float], bool]:
-    """The standard deviations of all answers, and whether hashes and steps fit."""
-    deviations: list[float] = []
+@dataclass
+class _Read:
+    """The lines of a state behind the first one.
+
+    Attributes:
+        chain: the hash of the line of each step; before the first one, of the first line.
+        deviations: the standard deviation of each step.
+        after: the steps before the last state.
+        last: the line of that one.
+        sound: whether hashes, steps and names of series fit.
+    """
+
+    chain: list[str]
+    deviations: list[float] = field(default_factory=list)
+    after: int = 0
+    last: str = ""
+    sound: bool = False
+
+
+def _read(lines: list[str], chain: str) -> _Read:
+    """Lines until one does not fit."""
+    read, series = _Read([chain]), 0
     for line in lines[:-1]:
-        content, _, found = line.rpartition(" " if line.startswith("{") else ",")
-        if _hash(chain, content) != found:
-            return deviations, False
-        if not line.startswith("{"):
-            step, *_, deviation, _ = content.split(",")
-            deviations.append(float(deviation))
-            if int(step) != len(deviations):
-                return deviations, False
-            chain = found
-    return deviations, not lines[-1]
+        state = line.startswith("{")
+        content, _, found = line.rpartition(" " if state else ",")
+        if _hash(read.chain[-1], content) != found:
+            return read
+        if state:
+            said = json.loads(content, object_pairs_hook=once)
+            read.after, read.last = said["after"], line
+            if said["time"] != len(read.deviations) or not _are_names(said.get("series"), series):
+                return read
+            continue
+        step, *values, deviation, _ = content.split(",")
+        read.deviations.append(float(deviation))
+        read.chain.append(found)
+        series = series or len(values)
+        if int(step) != len(read.deviations) or len(values) != series:
+            return read
+    read.sound = not lines[-1]
+    return read
+
+
+def _are_names(names: Any, series: int) -> bool:
+    """Whether each series has a name of its own, or none has one."""
+    if names in (None, []):
+        return True
+    texts = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
+    return texts and len(set(names)) == len(names) == series
+
+
+def _check_log(path: Path, read: _Read, key: bytes, checks: Checks) -> None:
+    """What the log has seen is this state, up to its last commit."""
+    seen = path.read_text(encoding="ascii", errors="replace") if path.is_file() else ""
+    *lines, _ = seen.split("\n")
+    if not lines:
+        checks.unchecked("log", f"{path.name} has no line; it tells an altered state")
+        return
+    step, chain, *digest = lines[-1].split(" ")
+    same = read.after <= int(step) < len(read.chain) and read.chain[int(step)] == chain
+    if int(step) == len(read.deviations):
+        found = hashlib.blake2b(f"{read.last}\n".encode(), key=key, digest_size=8).hexdigest()
+        same = same and digest in ([], [found])
+    checks.state("log", same, "the state that it has seen, up to the last commit")
 
 
 def _hash(before: str, line: str) -> str:
