@@ -23,6 +23,7 @@ from pmldesign.release.databases.values import UNTOLD, texts_of
 from pmldesign.release.people.attribute import LONGEST_VALUE, Attribute, text_of
 from pmldesign.release.people.frames import CountedRows
 from pmldesign.release.people.histogram import MOST_PEOPLE
+from pmldesign.release.people.identifiers import SEVERAL
 from pmldesign.release.people.people import CountedPeople, column_names, first_rows
 from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import EXACT_INT64
@@ -153,8 +154,8 @@ def answer_rows(rows: Iterable[Sequence[Any]], schema: Schema) -> CountedRows:
         count = int(str(written)) if WHOLE.fullmatch(str(written)) else -1
         if count < 0 and schema.person and not any(values):
             raise InvalidInputError(
-                f"{str(written)[1:40]} rows have no value in {', '.join(schema.person)}, so nobody"
-                " knows whose they are"
+                f"{str(written)[1:40]} rows have no value in {', '.join(schema.person)}, or"
+                f" {SEVERAL}, so nobody knows whose they are"
             )
         if not 0 <= count < most:
             raise InvalidInputError(

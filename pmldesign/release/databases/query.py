@@ -29,6 +29,7 @@ from itertools import pairwise, product
 
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.release.databases.values import UNTOLD, Column, literal, quoted, texts_of
+from pmldesign.release.people.identifiers import NOBODY, ROUNDED, WHOLE, ZERO
 from pmldesign.release.people.numbers import Number
 from pmldesign.release.people.schema import Combination, Schema
 from pmldesign.strategies.whole.integers import EXACT_INT64
@@ -135,7 +136,7 @@ def _cells(schema: Schema, columns: Sequence[Column], source: str) -> list[str]:
     """Layers from the table to `cells`, with the cell of each row and what tells people apart."""
     persons = [quoted(name) for name in schema.person]
     values = [f"{quoted(c.attribute.column)} AS value_{c.place}" for c in columns]
-    ids = [f"CAST({name} AS TEXT) AS person_{place}" for place, name in enumerate(persons)]
+    ids = [f"{_told_apart(name)} AS person_{place}" for place, name in enumerate(persons)]
     read = ["*", *(text for column in columns for text in column.read)]
     found = [f"person_{place}" for place in range(len(persons))]
     found += [f"{column.cell} AS cell_{column.place}" for column in columns]
@@ -145,6 +146,17 @@ def _cells(schema: Schema, columns: Sequence[Column], source: str) -> list[str]:
         f"readings AS (SELECT {', '.join(read)} FROM given)",
         f"cells AS (SELECT {', '.join(found)} FROM readings)",
     ]
+
+
+def _told_apart(name: str) -> str:
+    """What tells people apart in a column, as `people.identifiers` has it; inf for several."""
+    text = f"CAST({name} AS TEXT)"
+    return (
+        f"CASE WHEN REGEXP_MATCHES({text}, '{ROUNDED}') THEN 'inf'"
+        f" WHEN REGEXP_MATCHES({text}, '{ZERO}') THEN '0'"
+        f" WHEN REGEXP_MATCHES({text}, '{WHOLE}') THEN RTRIM(RTRIM({text}, '0'), '.')"
+        f" ELSE {text} END"
+    )
 
 
 def _counts(schema: Schema, columns: Sequence[Column]) -> str:
@@ -248,7 +260,8 @@ def kept_rows(schema: Schema, columns: Sequence[Column], key: str) -> list[str]:
     texts = [f"cell_{column.place}" for column in columns]
     steps = [f"step_{column.place}" for column in columns if column.sums]
     values = [*texts, *steps]
-    nobody = " OR ".join(f"LOWER(COALESCE({name}, '')) IN ('', 'nan')" for name in persons)
+    missing = _list([literal(text) for text in ("", *NOBODY)])
+    nobody = " OR ".join(f"LOWER(COALESCE({name}, '')) IN ({missing})" for name in persons)
     untold = " OR ".join(f"SUBSTRING({text}, 1, 1) = '{UNTOLD}'" for text in texts)
     dropped = " OR ".join(
         f"{text} IS NULL" + (f" AND step_{column.place} IS NULL" if column.sums else "")

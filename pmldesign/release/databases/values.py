@@ -18,12 +18,11 @@ way, and one that is to be refused, begin with "?" and count in no cell.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release.people.attribute import NUMBER, TIME, Attribute, key_of
+from pmldesign.release.people.attribute import NUMBER, TIME, Attribute, key_of, plain_key
 from pmldesign.release.people.numbers import Number
 
 UNTOLD = "?"
@@ -53,15 +52,6 @@ def quoted(name: str) -> str:
 def literal(text: str) -> str:
     """A text in a query."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def plain_key(label: str) -> str:
-    """The text that a database has for a key: decimals without zeros at the end."""
-    if NUMBER.fullmatch(label):
-        digits = f"{Decimal(label):f}"
-        digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
-        return "0" if digits == "-0" else digits
-    return label.lower() if label.lower() in ("true", "false") else label
 
 
 def texts_of(attribute: Attribute) -> list[str]:

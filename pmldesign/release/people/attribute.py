@@ -189,6 +189,15 @@ def key_of(text: str) -> Hashable:
     return text.lower() if text.lower() in ("true", "false") else text
 
 
+def plain_key(text: str) -> str:
+    """A text of what `key_of` gives: decimals without zeros at the end, as databases have them."""
+    if NUMBER.fullmatch(text):
+        digits = f"{Decimal(text):f}"
+        digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+        return "0" if digits == "-0" else digits
+    return text.lower() if text.lower() in ("true", "false") else text
+
+
 def require_entry(entry: Any) -> Mapping[str, Any]:
     """The dictionary of an attribute, which has a name.
 

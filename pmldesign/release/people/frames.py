@@ -58,23 +58,21 @@ def frame_batches(frame: Any, columns: Sequence[str]) -> Iterator[CountedRows]:
 
 def frame_rows(
     frame: Any, columns: Sequence[str], person: Sequence[str]
-) -> Iterator[tuple[CountedRows, list[list[Any]]]]:
+) -> Iterator[tuple[CountedRows, Any]]:
     """The rows of a data frame as they are, and the columns of what tells people apart.
 
     Raises:
         InvalidInputError: a column has values of several kinds.
     """
-    values, ids = _values(frame, columns), _values(frame, person, "p")
+    values = _values(frame, columns)
+    for name in person:
+        _require_one_type(frame[name])
     for start in range(0, len(frame), BATCH):
         batch = frame[start : start + BATCH]
-        names = batch.select(ids)
-        yield (
-            _uncounted(batch.select(values), start),
-            [names[name].to_list() for name in names.columns],
-        )
+        yield _uncounted(batch.select(values), start), batch.select(person)
 
 
-def _values(frame: Any, columns: Sequence[str], letter: str = "c") -> list[Any]:
+def _values(frame: Any, columns: Sequence[str]) -> list[Any]:
     """The columns under new names, each with values of one kind, numbers of 32 bits as digits.
 
     Raises:
@@ -84,16 +82,23 @@ def _values(frame: Any, columns: Sequence[str], letter: str = "c") -> list[Any]:
 
     values = []
     for i, name in enumerate(columns):
-        if _holds_objects(frame[name]):
-            _require_one_kind(name, frame[name])
-        elif frame[name].dtype in (nw.Categorical, nw.Enum):
-            _require_one_kind(name, frame[name].unique())
-        value, key = nw.col(name), f"{letter}{i}"
+        _require_one_type(frame[name])
+        value = nw.col(name)
         if frame[name].dtype == nw.Float32:
             digits = value.cast(nw.String)  # "nan" in older versions of pandas
             value = nw.when(~nw.col(name).is_nan()).then(digits)
-        values.append(value.alias(key))
+        values.append(value.alias(f"c{i}"))
     return values
+
+
+def _require_one_type(column: Any) -> None:
+    """Refuse a column whose type allows for several kinds, if it has them."""
+    import narwhals as nw
+
+    if _holds_objects(column):
+        _require_one_kind(column.name, column)
+    elif column.dtype in (nw.Categorical, nw.Enum):
+        _require_one_kind(column.name, column.unique())
 
 
 def _uncounted(batch: Any, start: int) -> CountedRows:

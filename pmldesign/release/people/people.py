@@ -20,7 +20,6 @@ import numpy as np
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError, printable, require_extra
 from pmldesign.files.arrays import file_name, reason
 from pmldesign.files.atomic import PathName
-from pmldesign.release.people.attribute import text_of
 from pmldesign.release.people.comma_separated import (
     MARKS,
     all_rows,
@@ -32,6 +31,7 @@ from pmldesign.release.people.comma_separated import (
     without_blank_lines,
 )
 from pmldesign.release.people.frames import BATCH, CountedRows, as_frame, frame_batches, frame_rows
+from pmldesign.release.people.identifiers import as_series, told_apart
 from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign_solvers.operators.operator import Indices
@@ -136,8 +136,7 @@ def row_batches(data: Any, schema: Schema) -> Iterator[tuple[Rows, Any]]:
     start = 0
     for rows, ids in parts:
         if len(rows.counts):
-            _require_persons(ids, person, start)
-            yield rows._replace(numbers=rows.numbers + start), ids
+            yield rows._replace(numbers=rows.numbers + start), told_apart(ids, start)
             start += len(rows.counts)
 
 
@@ -153,7 +152,7 @@ def _rows_of_file(path: Path, schema: Schema) -> Iterator[tuple[Rows, Any]]:
                 rows = part.slice(begin, BATCH)
                 keys = rows.select(_keys(rows, schema.columns, schema.cuts)).collect()
                 columns = [_distinct(series) for series in keys.iter_columns()]
-                ids = _texts(rows.select(schema.person).collect())
+                ids = rows.select(schema.person).collect()
             ones = np.ones(len(keys), dtype=np.int64)
             yield Rows(columns, ones, np.cumsum(ones)), ids
 
@@ -162,11 +161,9 @@ def _rows_of_frame(frame: Any, schema: Schema) -> Iterator[tuple[Rows, Any]]:
     import polars as pl
 
     with _reading("the data frame"):
-        for rows, names in frame_rows(frame, schema.columns, schema.person):
-            texts = [[text_of(value) or None for value in column] for column in names]
-            ids = {f"p{i}": pl.Series(t, dtype=pl.String) for i, t in enumerate(texts)}
+        for rows, ids in frame_rows(frame, schema.columns, schema.person):
             if rows:
-                yield rows_of(rows), pl.DataFrame(ids)
+                yield rows_of(rows), pl.DataFrame([as_series(ids[name]) for name in schema.person])
 
 
 def _distinct(series: Any) -> Column:
@@ -178,35 +175,6 @@ def _distinct(series: Any) -> Column:
     values = series.unique()
     places = pl.Series(np.arange(len(values)))
     return Column(values.to_list(), series.replace_strict(values, places).to_numpy())
-
-
-def _texts(ids: Any) -> Any:
-    """What tells people apart, whole numbers or texts as in a .csv; null where there is nothing."""
-    import polars as pl
-
-    columns = []
-    for i, (name, kind) in enumerate(ids.schema.items()):
-        text = pl.col(name).cast(pl.String)
-        told = pl.col(name) if kind.is_integer() else pl.when(text != "").then(text)
-        columns.append(told.alias(f"p{i}"))
-    return ids.select(columns)
-
-
-def _require_persons(ids: Any, person: Sequence[str], start: int) -> None:
-    """Refuse a row of which nobody knows whose it is: NaN is a number that is missing."""
-    import polars as pl
-
-    for name, texts in zip(person, ids.iter_columns(), strict=True):
-        missing = texts.is_null()
-        if texts.dtype == pl.String:
-            missing |= (texts.str.to_lowercase() == "nan").fill_null(value=False)
-        if missing.any():
-            place = int(missing.arg_max())
-            but = "" if texts[place] is None else f" but {texts[place]!r}"
-            raise InvalidInputError(
-                f"row {start + 1 + place}, column {name!r}: there is no value{but}, so nobody knows"
-                " whose row it is"
-            )
 
 
 def column_names(data: Any) -> list[str]:
