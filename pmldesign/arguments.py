@@ -40,6 +40,14 @@ def as_number(text: str) -> float | None:
         return None
 
 
+def as_whole(text: str) -> int | None:
+    """The whole number that is written so; None if it is none."""
+    try:
+        return None if as_number(text) is None else int(text)
+    except ValueError:
+        return None
+
+
 def doubles(array: Any) -> Array:
     """A float64 copy of numbers of any type: inf where they are too large, without a warning."""
     with np.errstate(over="ignore", invalid="ignore"):

@@ -80,8 +80,10 @@ def steps(lines: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def is_number(text: bytes) -> bool:
-    """Whether it is one."""
+    """Whether it is one, in plain digits: Python reads 1_0, which the stream refuses."""
     try:
+        if b"_" in text:
+            return False
         float(text)
     except ValueError:
         return False

@@ -12,7 +12,16 @@ import click
 import numpy as np
 
 from pmldesign.cli.documents.document import Document, Picture, Section, Table, records
-from pmldesign.cli.options.fields import Outputs, argument, as_command, drawing, ends, group, option
+from pmldesign.cli.options.fields import (
+    Outputs,
+    WholeRange,
+    argument,
+    as_command,
+    drawing,
+    ends,
+    group,
+    option,
+)
 from pmldesign.envelope import (
     Channel,
     EnvelopeCurve,
@@ -62,7 +71,7 @@ class Asked:
     )
     delta: float | None = option("Probability with which more may leak, in (0, 1).")
     curve: bool = option("The envelope at many deltas, and its plateaus.")
-    points: int = option("Deltas of the curve.", default=19, type=click.IntRange(2, 500))
+    points: int = option("Deltas of the curve.", default=19, type=WholeRange(2, 500))
     outputs: Outputs = group(plot=drawing("it"))
     output: Path | None = option(
         "Write the worst post-processing at --delta, a row for each output: .csv.",

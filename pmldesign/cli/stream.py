@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from pmldesign.cli.options.fields import argument, as_command, group, option
+from pmldesign.cli.options.fields import WholeRange, argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.cli.options.questions import QuestionOptions
 from pmldesign.cli.process import complain
@@ -196,7 +196,7 @@ class Asked:
     commit: int = option(
         "Answer up to N steps at a time, once they are on the disk together.",
         default=1,
-        type=click.IntRange(min=1),
+        type=WholeRange(min=1),
         metavar="N",
     )
     gaps: str | None = option(

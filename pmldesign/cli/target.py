@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from pmldesign.arguments import as_number
 from pmldesign.cli.documents.document import note, progress
 from pmldesign.cli.documents.targets import Needed, usual_budgets
 from pmldesign.cli.options.fields import (
@@ -194,9 +195,8 @@ def _named(text: str, workload: str) -> Mapping[str, float]:
     for part in text.split(","):
         piece = f"{rest},{part}" if rest else part
         name, equals, number = piece.rpartition("=")
-        try:
-            value = float(number)
-        except ValueError:
+        value = as_number(number)
+        if value is None:
             rest = piece
             continue
         if rest == "" and equals and name.strip() and _begins_part(piece, text, workload):

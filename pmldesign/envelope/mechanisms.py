@@ -22,7 +22,16 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from pmldesign.arguments import doubles, instance, number, positive, real_numbers, whole
+from pmldesign.arguments import (
+    as_number,
+    as_whole,
+    doubles,
+    instance,
+    number,
+    positive,
+    real_numbers,
+    whole,
+)
 from pmldesign.envelope.channel import Channel
 from pmldesign.errors import InvalidInputError
 from pmldesign_solvers.operators.operator import Array
@@ -138,8 +147,8 @@ def parse_channel(name: str, prior: ArrayLike | None = None) -> Channel:
     if set(options) != set(_OPTIONS[kind]) or len(options) != len(given):
         form = next(form for form in _FORMS if form.startswith(f"{kind}:"))
         raise InvalidInputError(f"channel must have the form {form}, got {name!r}")
-    k = _number("number of values", size, int)
-    outputs = _number("cells", options["cells"], int) if "cells" in options else k
+    k = _number("number of values", size, as_whole)
+    outputs = _number("cells", options["cells"], as_whole) if "cells" in options else k
     if max(k, 1) * max(outputs, 1) > MOST_ENTRIES:
         raise InvalidInputError(
             f"channel {name!r} has {k} x {outputs} entries, must have at most {MOST_ENTRIES};"
@@ -153,9 +162,9 @@ def parse_channel(name: str, prior: ArrayLike | None = None) -> Channel:
         )
     if kind in ("rr", "extremal"):
         build = randomized_response if kind == "rr" else extremal
-        return build(weights, epsilon=_number("eps", options["eps"], float))
+        return build(weights, epsilon=_number("eps", options["eps"], as_number))
     noise = quantized_laplace if kind == "laplace" else quantized_gaussian
-    return noise(weights, scale=_number("scale", options["scale"], float), cells=outputs)
+    return noise(weights, scale=_number("scale", options["scale"], as_number), cells=outputs)
 
 
 def is_channel_name(text: str) -> bool:
@@ -175,12 +184,12 @@ _FORMS = [
 ]
 
 
-def _number(name: str, text: str, kind: Callable[[str], Number]) -> Number:
-    try:
-        return kind(text)
-    except ValueError:
-        article = "a whole number" if kind is int else "a number"
-        raise InvalidInputError(f"{name} must be {article}, got {text!r}") from None
+def _number(name: str, text: str, read: Callable[[str], Number | None]) -> Number:
+    number = read(text)
+    if number is None:
+        article = "a whole number" if read is as_whole else "a number"
+        raise InvalidInputError(f"{name} must be {article}, got {text!r}")
+    return number
 
 
 def _at_least_two(weights: Array) -> int:

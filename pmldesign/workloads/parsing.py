@@ -44,8 +44,10 @@ MAX_SIZES = 10_000
 """Times that one size may be repeated."""
 
 
-WEIGHT = re.compile(r"\s*(\d{1,30}\.?\d{0,30}|\.\d{1,30})(e-?\d{1,3})?\s*")
+WEIGHT = re.compile(r"\s*(\d{1,30}\.?\d{0,30}|\.\d{1,30})(e-?\d{1,3})?\s*", re.ASCII)
 """Of a part of a union."""
+FAMILY = re.compile(r"(?<=[:,])\s*(\d+)\s*\.\.\s*(\d+)\s*(?=[,*+]|$)", re.ASCII)
+"""A size of a family."""
 
 
 def starts_with_name(text: str) -> bool:
@@ -181,7 +183,7 @@ def expand_family(text: str) -> list[str]:
         InvalidInputError: the ends are not powers of two in increasing order, or there are several
             such sizes.
     """
-    ranges = list(re.finditer(r"(?<=[:,])\s*(\d+)\s*\.\.\s*(\d+)\s*(?=[,*+]|$)", text))
+    ranges = list(FAMILY.finditer(text))
     if not ranges:
         return [text]
     if len(ranges) > 1:

@@ -45,12 +45,14 @@ def test_the_feeder_removes_what_is_left_of_a_line(killed, tmp_path):
 def test_the_feeder_knows_what_a_step_is(killed):
     """Events and corrections belong to the next step; what is said of its number is passed on."""
     lines = [b"3\n", b"north,2\n", b"correct,1,-1\n", b"step\n", b"", b"1,2\n", b"step,9\n", b"a\n"]
+    lines += [b"1_0\n", "\uff11\n".encode(), b"2\n"]  # numbers for Python alone, which are refused
     assert list(killed.examples().steps(iter(lines))) == [
         (1, b"1,3\n"),
         (2, b"north,2\ncorrect,1,-1\nstep,2\n"),
         (0, b""),
         (3, b"3,1,2\n"),
         (4, b"step,9\n"),
+        (5, b"a\n1_0\n\xef\xbc\x91\n5,2\n"),
     ]
 
 

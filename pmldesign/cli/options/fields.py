@@ -29,6 +29,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 import click
 
+from pmldesign.arguments import as_number
 from pmldesign.cli.documents.document import Document, Section, Table, print_json, print_sections
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import atomic_write, check_writable
@@ -37,7 +38,31 @@ T = TypeVar("T")
 Attributes = Mapping[str, Any]
 WRITTEN = ("output", "plot", "report", "csv", "latex", "measurements", "certificate")
 """Options of files that a command writes; all others are read, or changed."""
-TYPES: Mapping[Any, Any] = {float: click.FLOAT, int: click.INT, Path: click.Path(path_type=Path)}
+
+
+class _PlainDigits(click.ParamType):  # type: ignore[type-arg]
+    """Refuses texts that Python alone reads as numbers."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The number."""
+        if isinstance(value, str) and as_number(value) is None:
+            self.fail(f"{value!r} is not a valid {self.name}.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _Number(_PlainDigits, click.types.FloatParamType):
+    """A number."""
+
+
+class _Whole(_PlainDigits, click.types.IntParamType):
+    """A whole number."""
+
+
+class WholeRange(_PlainDigits, click.IntRange):
+    """A whole number in a range."""
+
+
+TYPES: Mapping[Any, Any] = {float: _Number(), int: _Whole(), Path: click.Path(path_type=Path)}
 """What click reads fields of these types with; everything else is a text."""
 
 
@@ -133,7 +158,8 @@ def _option(name: str, hint: Any, attributes: dict[str, Any]) -> click.Option:
         del attributes["default"]  # click takes a required option with a default for given
     else:
         attributes["show_default"] = True
-    attributes.setdefault("type", TYPES.get(kind))
+    stated = attributes.get("type")
+    attributes["type"] = TYPES.get(stated or kind, stated)
     if kind is Path:
         attributes.setdefault("metavar", "FILE")
     return click.Option([*(names or [f"--{name.replace('_', '-')}"]), name], **attributes)
@@ -169,12 +195,12 @@ def numbers(name: str, text: str, *, example: str) -> list[float]:
     Raises:
         InvalidInputError: something in it is no number.
     """
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
+    found = [number for part in text.split(",") if (number := as_number(part)) is not None]
+    if len(found) <= text.count(","):
         raise InvalidInputError(
             f"{name} must be numbers separated by commas, such as {example}; got {text!r}"
-        ) from None
+        )
+    return found
 
 
 def _drawn(*what: Any) -> Callable[[Path], None]:

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from pmldesign.arguments import number, positive, probability
+from pmldesign.arguments import as_number, number, positive, probability
 from pmldesign.errors import InfeasibleError, InvalidInputError
 from pmldesign.privacy.analytic_gaussian import gaussian_delta
 from pmldesign.privacy.noise import Noise
@@ -101,11 +101,9 @@ def parse_budget(text: str) -> Budget:
     values: dict[str, float] = {}
     for part in text.split(","):
         key, _, value = (piece.strip() for piece in part.partition("="))
-        try:
-            parsed = float(value)
-        except ValueError:
-            parsed = math.nan
-        if key not in ("epsilon", "delta", "pure") or key in values or math.isnan(parsed):
+        parsed = as_number(value)
+        known = key in ("epsilon", "delta", "pure") and key not in values
+        if not known or parsed is None or math.isnan(parsed):
             raise InvalidInputError(
                 f"--budget is written as epsilon=3,delta=1e-6,pure=1, got {text[:60]!r}"
             )

@@ -37,7 +37,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from pmldesign.arguments import instance, non_negative, number, positive, probability
+from pmldesign.arguments import (
+    as_number,
+    as_whole,
+    instance,
+    non_negative,
+    number,
+    positive,
+    probability,
+)
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.curves import PrivacyCurve
@@ -241,11 +249,8 @@ def parse_plan(text: str) -> Plan:
     releases: list[PlannedNoise] = []
     for term in text.split("+"):
         count, star, noise = term.rpartition("*")
-        try:
-            many = int(count) if star else 1
-        except ValueError:
-            many = 0
-        if not 1 <= many <= MOST_RELEASES:
+        many = as_whole(count) if star else 1
+        if many is None or not 1 <= many <= MOST_RELEASES:
             raise _misread(term)
         releases += [_parse_noise(noise)] * many
     return Plan(tuple(releases))
@@ -254,10 +259,10 @@ def parse_plan(text: str) -> Plan:
 def _parse_noise(text: str) -> PlannedNoise:
     kind, _, values = (piece.strip() for piece in text.partition(":"))
     key, equals, last = values.rpartition("mu=")
-    try:
-        numbers = [float(value) for value in (last if equals else values).split(",")]
-    except ValueError:
-        raise _misread(text) from None
+    read = [as_number(value) for value in (last if equals else values).split(",")]
+    numbers = [number for number in read if number is not None]
+    if len(numbers) < len(read):
+        raise _misread(text)
     if kind == "laplace" and not equals and len(numbers) == 1:
         return PlannedNoise(Noise.LAPLACE, positive("epsilon of laplace", numbers[0]))
     if kind == "gaussian" and equals and not key and len(numbers) == 1:

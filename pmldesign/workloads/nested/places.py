@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pmldesign.arguments import as_number
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign_solvers.operators.operator import Flags, Indices
@@ -102,15 +103,13 @@ def counts_of_places(text: str) -> RegionsWorkload:
     weights = {}
     for part in rest:
         level, equals, value = (piece.strip() for piece in part.rpartition("="))
-        try:
-            weights[level] = float(value)
-        except ValueError:
-            equals = ""
-        if not equals:
+        weight = as_number(value)
+        if not equals or weight is None:
             raise InvalidInputError(
                 f"regions:{text}: after the file come weights of levels, such as county=2, got"
                 f" {part!r}"
             )
+        weights[level] = weight
     return read_places(path).workload(f"regions:{text}", weights)
 
 
