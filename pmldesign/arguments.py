@@ -23,6 +23,8 @@ LARGEST_EXPONENT = 1e100
 """Largest finite p: its logarithmic Gamma function and powers stay in the range of float64."""
 
 Member = TypeVar("Member", bound=StrEnum)
+APART = "give real and imaginary parts as rows of their own, numpy.concatenate([x.real, x.imag])"
+"""What to do with complex numbers."""
 LONGEST_SHOWN = 80
 """Letters of what was got in a message."""
 
@@ -71,7 +73,8 @@ def real_numbers(name: str, value: Any) -> NDArray[Any]:
     except TypeError as error:  # such as a tensor on another device
         raise InvalidInputError(f"{name} must hold real numbers: {error}") from None
     if array.dtype.kind not in "biuf":
-        raise InvalidInputError(f"{name} must hold real numbers, got dtype {array.dtype}")
+        apart = f"; {APART}" if array.dtype.kind == "c" else ""
+        raise InvalidInputError(f"{name} must hold real numbers, got dtype {array.dtype}{apart}")
     return array
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.arguments import whole
+from pmldesign.strategies import Participation, Strategy, with_participation
 from pmldesign.streams import FloatingGaussian, Journal, endless_stream
 
 
@@ -32,6 +33,7 @@ WRONG = {
     "table": pd.DataFrame({"a": ["x"]}),
     "missing": pd.NA,
 }
+OFTEN = with_participation(Strategy("sums", np.tril(np.ones((6, 6)))), Participation(2, 2))
 NOISY = pml.mechanism(np.eye(4), "prefix:4", guarantee=pml.PureDP(1))
 CHANNEL = pml.randomized_response([0.5, 0.3, 0.2], epsilon=1)
 RIGHT = {
@@ -257,6 +259,13 @@ def test_what_may_be_left_out_is_refused_by_name_too(call, says, kind):
         (lambda: long_stream().steps(np.ma.array(np.ones(300), mask=np.eye(300)[5])), "got masked"),
         (lambda: GAUSSIAN.vector_stream(2).step(np.ma.array([1, 2], mask=[0, 1])), "no masked"),
         (lambda: NOISY.strategy.sensitivity_under("Replace", "l2"), "neighbours must be"),
+        (lambda: NOISY.strategy.sensitivity_under("replace", "L1"), "norm must be 'l1', 'l2'"),
+        (lambda: NOISY.strategy.sensitivity_for("replace", "l1"), "noise must be gaussian"),
+        (lambda: OFTEN.sensitivity_under("add-removed", "l2"), "neighbours must be"),
+        (lambda: OFTEN.sensitivity_under("add-remove", "L1"), "norm must be 'l1', 'l2'"),
+        (lambda: OFTEN.sensitivity_under("add-remove", "linf"), "cube noise is for one partic"),
+        (lambda: OFTEN.sensitivity_for("add-remove", "cube"), "cube noise is for one partic"),
+        (lambda: OFTEN.sensitivity_for("add-remove", None), "noise must be 'gaussian'"),
     ],
 )
 def test_nothing_is_taken_for_something_else(call, says):

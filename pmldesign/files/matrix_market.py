@@ -19,6 +19,7 @@ from typing import IO, Any
 import numpy as np
 import scipy
 
+from pmldesign.arguments import APART
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.arrays import require_sparse_shape, size_of
 from pmldesign.workloads.base import check_entries
@@ -89,7 +90,7 @@ def _heading(handle: IO[bytes]) -> Heading:
         )
     layout, field, symmetry = words[2:]
     if field == "complex" or symmetry == "hermitian":
-        raise InvalidInputError("a workload holds real numbers, got complex128 entries")
+        raise InvalidInputError(f"a workload holds real numbers, got complex128 entries; {APART}")
     sparse, pattern = layout == "coordinate", field == "pattern"
     if field not in REAL and not (pattern and sparse):
         raise ValueError(f"field {field[:40]!r} in the first line is not real, integer or pattern")

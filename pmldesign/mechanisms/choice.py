@@ -36,7 +36,6 @@ from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.schema import (
     AnyParticipation,
-    Participation,
     as_participation,
 )
 from pmldesign.strategies.participation.strategy import with_participation
@@ -142,10 +141,6 @@ def calibrated(
     Raises:
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
     """
-    if noise is Noise.CUBE and isinstance(factorization.strategy.participation, Participation):
-        raise InvalidInputError(
-            "cube noise is for one participation of each record; take Gaussian or Laplace noise"
-        )
     sensitivity = factorization.sensitivity(noise)
     if guarantee is None:
         return Mechanism(factorization, noise, sensitivity, sensitivity, None)

@@ -20,12 +20,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from pmldesign.arguments import shown
+from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.outward import is_whole, raised, root_above, size, times_power_of_two
 from pmldesign_solvers.operators.dense import distinct_rows
 from pmldesign_solvers.operators.operator import (
@@ -37,6 +39,18 @@ from pmldesign_solvers.operators.operator import (
 )
 
 Norm = Literal["l1", "l2", "linf"]
+
+
+def require_norm(norm: Norm) -> None:
+    """Refuse a norm that is none of these: another one would be taken for l2.
+
+    Raises:
+        InvalidInputError: which there are.
+    """
+    if norm not in get_args(Norm):
+        raise InvalidInputError(f"norm must be 'l1', 'l2' or 'linf', got {shown(norm)}")
+
+
 Ones = NDArray[np.float32]
 SMALLEST_ENTRY = math.ulp(0.0)
 COUNTED, SEVERAL = 2**24, 8

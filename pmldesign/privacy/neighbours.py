@@ -32,7 +32,13 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import finite_matrix, member
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.columns import DIAMETERS, column_labels, longest_column, scaled_rows
+from pmldesign.privacy.columns import (
+    DIAMETERS,
+    column_labels,
+    longest_column,
+    require_norm,
+    scaled_rows,
+)
 from pmldesign.privacy.columns import Norm as Norm
 from pmldesign.privacy.columns import distance_blocks as distance_blocks
 from pmldesign.privacy.noise import Noise
@@ -149,6 +155,7 @@ class Measurable(ABC):
             InvalidInputError: beside named answers, add-remove neighbours, which have others.
         """
         self._require_same_answers(neighbours)
+        require_norm(norm)
         asked = neighbours, norm, self.by_diameter  # copies that differ in this share what is known
         if asked not in self._written_distances:
             self._written_distances[asked] = self._of_matrix(neighbours, norm)
@@ -157,6 +164,7 @@ class Measurable(ABC):
     def sensitivity_for(self, neighbours: Neighbours, noise: Noise) -> float:
         """The same in the norm of a noise; for the cube by the matrix itself."""
         self._require_same_answers(neighbours)
+        noise = member("noise", noise, Noise)
         if noise is Noise.CUBE:
             return Measurable.sensitivity_under(self, neighbours, noise.norm)
         return self.sensitivity_under(neighbours, noise.norm)

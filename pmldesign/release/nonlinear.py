@@ -38,6 +38,7 @@ from pmldesign.arguments import as_number, listed, probability
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.intervals import half_widths, missed
 from pmldesign.release.noise import AnswerNoise
+from pmldesign.release.people.factors import CUTS
 from pmldesign.release.people.queries import NamedQueries
 from pmldesign.release.people.schema import Schema
 from pmldesign.release.result import NUMBERS, ReleasedTable
@@ -263,8 +264,7 @@ def _band(noise: AnswerNoise, schema: Schema, name: str, q: float, level: float)
     attribute.require_order("quantiles")
     if attribute.denominator > 1:
         raise InvalidInputError(
-            f"--quantiles: {name!r} has numbers, which count for sums; for quantiles give an "
-            "attribute cuts without low and high"
+            f"--quantiles: {name!r} has numbers, which count for sums; for quantiles {CUTS}"
         )
     if attribute.outside not in ("refuse", "drop"):
         raise InvalidInputError(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pmldesign.arguments import real_numbers, whole
+from pmldesign.arguments import APART, real_numbers, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.dense import DenseOperator, without_offsets
@@ -132,8 +132,10 @@ def check_matrix(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         InvalidInputError: not two-dimensional, empty, or not of real numbers.
     """
     if dtype.kind not in "biuf":
+        apart = f"; {APART}" if dtype.kind == "c" else ""
         raise InvalidInputError(
-            f"a workload holds booleans, integers or real numbers, got entries of type {dtype}"
+            f"a workload holds booleans, integers or real numbers, got entries of type"
+            f" {dtype}{apart}"
         )
     if len(shape) != 2:
         raise InvalidInputError(

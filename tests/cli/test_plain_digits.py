@@ -3,9 +3,8 @@
 import click
 import pytest
 
-from pmldesign.cli import main
-from pmldesign.cli.options.fields import numbers
-from pmldesign.cli.target import _named
+from pmldesign.cli import main, target
+from pmldesign.cli.options import fields
 from pmldesign.errors import PmldesignError
 from pmldesign.files import load_channel
 from pmldesign.release import parse_budget, parse_plan
@@ -39,9 +38,9 @@ PLACES = "state,county\nA,a\nA,b\n"
 @pytest.mark.parametrize(
     ("read", "form"),
     [
-        (lambda text: numbers("--alpha", text, example="0.1"), "{}"),
-        (lambda text: numbers("--alpha", text, example="0.1"), "1,{}"),
-        (lambda text: _named(text, "A+B"), "A={}"),
+        (lambda text: fields.numbers("--alpha", text, example="0.1"), "{}"),
+        (lambda text: fields.numbers("--alpha", text, example="0.1"), "1,{}"),
+        (lambda text: target._named(text, "A+B"), "A={}"),
         (parse_plan, "{}*laplace:0.1"),
         (parse_plan, "laplace:{}"),
         (parse_plan, "gaussian:mu={}"),

@@ -77,7 +77,7 @@ def test_damaged_files_are_file_errors(tmp_path, name, content, words):
         ("a.npy", npy(np.array([[0, np.nan]], dtype=np.longdouble)), "is nan"),
         ("a.npy", npy(SIGNALLING), "is nan"),
         ("a.npy", npy(np.array([[0, np.longdouble(10) ** 400]])), r"entry \(0, 1\) is inf"),
-        ("a.npy", npy(np.eye(2) * 1j), "complex128"),
+        ("a.npy", npy(np.eye(2) * 1j), "complex128; give real and imaginary parts as rows"),
         ("a.npy", npy(np.array([["x"]])), "<U1"),
         ("a.npy", npy(np.zeros(3)), "1 dimensions"),
         ("a.npy", npy(np.float64(3)), "0 dimensions"),

@@ -458,7 +458,7 @@ def test_queries_by_name_are_those_of_sums_over_the_other_attributes():
     [
         ("sexx", "did you mean 'sex'"),
         ("sex, age", r"write sex\*age for combinations, sex \+ age for each alone"),
-        ("sum(age)", "write age:sum for numbers, age for the counts of its values"),
+        ("sum(age)", "write age for the counts of its values; for sums and means give it low and"),
         ("mean(income)", r"no attribute 'mean\(income\)'; it has sex, age"),
         ("sex*sex", "named twice"),
         ("age:haar", "none of histogram"),

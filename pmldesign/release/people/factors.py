@@ -40,6 +40,10 @@ from pmldesign_solvers.operators.operator import Array
 
 RANGES = ("histogram", "total", "prefix", "all-range", "window")
 OF_NUMBERS = ("sum", "sum2", "mean", "linear")
+MEANS = ("mean", "avg", "average")
+QUANTILES = ("median", "quantile", "quantiles", "percentile", "percentiles")
+"""As other programs call them."""
+CUTS = "give an attribute cuts, without low and high"
 OF_TWO = {"at-most": "places add up to at most", "within": "places differ by at most"}
 
 
@@ -98,7 +102,7 @@ def of_two(attributes: Sequence[Attribute], asked: str) -> tuple[Factor, Factor]
     kind = asked.partition(":")[2].strip()
     names = [attribute.name for attribute in attributes]
     if kind not in OF_TWO:
-        raise _unknown(asked, kind, tuple(OF_TWO), f"{'&'.join(names)}:within")
+        raise _unknown(asked, kind, tuple(OF_TWO), f"write for example {'&'.join(names)}:within")
     for attribute in attributes:
         if isinstance(attribute, Number):
             raise InvalidInputError(
@@ -149,7 +153,8 @@ def factor_of(attribute: Attribute, asked: str) -> Factor:
     if kind == "share":
         return replace(_share(attribute, _people(arguments, asked)), asked=asked)
     if kind not in RANGES:
-        raise _unknown(asked, kind, (*RANGES, "share"), f"{attribute.name}:prefix")
+        other = f"write for example {attribute.name}:prefix"
+        raise _unknown(asked, kind, (*RANGES, "share"), meant(attribute, kind) or other)
     if kind not in ("histogram", "total"):
         attribute.require_order(f"the sums of {asked!r}")
     return queries_on(attribute, ",".join([f"{kind}:{len(attribute.labels)}", *arguments]))
@@ -192,7 +197,7 @@ def _of_numbers(attribute: Number, kind: str, arguments: Sequence[str], asked: s
         )
     known = (*OF_NUMBERS, "sums", *RANGES) if attribute.binned else OF_NUMBERS
     if kind not in known or not attribute.binned:
-        raise _unknown(asked, kind, known, f"{attribute.name}:sum")
+        raise _unknown(asked, kind, known, meant(attribute, kind))
     return _of_bins(attribute, ",".join([f"{kind}:{len(attribute.bins)}", *arguments]))
 
 
@@ -264,7 +269,20 @@ def _people(arguments: Sequence[str], asked: str) -> float:
     return number
 
 
-def _unknown(asked: str, kind: str, known: Sequence[str], example: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"{asked[:60]!r}: {kind!r} is none of {', '.join(known)}; write for example {example}"
-    )
+def meant(attribute: Attribute, function: str) -> str:
+    """What to write for a function of an attribute as other programs call it; "" for keys."""
+    name, called = attribute.name, function.casefold()
+    if called in QUANTILES:
+        if isinstance(attribute, Number):
+            return f"for quantiles {CUTS}, and --quantiles NAME=0.5"
+        return f"write {name}, and --quantiles {name}=0.5"
+    kind = "mean" if called in MEANS else "sum"
+    if isinstance(attribute, Number):
+        return f"write for example {name}:{kind}"
+    wanted = kind == "mean" or called == kind
+    counts = f"write {name} for the counts of its values"
+    return f"{counts}; for sums and means give it low and high in the schema" if wanted else ""
+
+
+def _unknown(asked: str, kind: str, known: Sequence[str], remedy: str) -> InvalidInputError:
+    return InvalidInputError(f"{asked[:60]!r}: {kind!r} is none of {', '.join(known)}; {remedy}")

@@ -14,7 +14,7 @@ of the schema. `marginals:2,prefix5,4,ways=2` may be written too, with these att
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -28,6 +28,7 @@ from pmldesign.release.people.attribute import Attribute
 from pmldesign.release.people.factors import (
     Factor,
     factor_of,
+    meant,
     of_two,
     queries_on,
     total_factor,
@@ -232,7 +233,7 @@ def _product(text: str, schema: Schema) -> tuple[Factor, ...]:
             factors |= {attribute.name: factor for attribute, factor in pairs}
             continue
         if name not in attributes:
-            hint, known = _hint(name, [*attributes]), ", ".join(attributes)
+            hint, known = _hint(name, attributes), ", ".join(attributes)
             problem = f"the schema has no attribute {name[:60]!r}; {hint}it has {known}"
             raise InvalidInputError(problem[:300])
         if name in factors:
@@ -261,17 +262,19 @@ def _neighbours(name: str, part: str, schema: Schema) -> Sequence[Attribute]:
     return schema.attributes[places[0] : places[1] + 1]
 
 
-def _hint(name: str, names: list[str]) -> str:
+def _hint(name: str, attributes: Mapping[str, Attribute]) -> str:
     """What somebody may have meant by a name that no attribute has."""
     if "," in name:
         listed = [piece.strip() for piece in name.split(",")]
         return f"write {'*'.join(listed)} for combinations, {' + '.join(listed)} for each alone; "
     function, bracket, inner = name.removesuffix(")").partition("(")
-    if bracket and inner.strip() in names:
-        return f"write {inner}:{function} for numbers, {inner} for the counts of its values; "
+    asked = attributes.get(inner.strip()) if bracket else None
+    if asked is not None:
+        counts = f"write {asked.name} for the counts of its values"
+        return f"{meant(asked, function.strip()) or counts}; "
     if not name:
         return "write names on both sides of * and +; "
-    known = {each.casefold(): each for each in names}
+    known = {each.casefold(): each for each in attributes}
     close = get_close_matches(name.casefold(), known, n=1)
     return f"did you mean {known[close[0]]!r}? " if close else ""
 

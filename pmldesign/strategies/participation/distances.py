@@ -40,6 +40,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError, VerificationError
 from pmldesign.privacy.neighbours import Neighbours, Norm
+from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import UNIT, raised
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
@@ -70,8 +71,12 @@ def sensitivity(strategy: Strategy, participation: Participation, norm: Norm) ->
     """Largest distance of the measurements of neighbours, or a bound above it.
 
     Raises:
-        InvalidInputError: the strategy is too large.
+        InvalidInputError: the norm of cube noise, or the strategy is too large.
     """
+    if norm == Noise.CUBE.norm:
+        raise InvalidInputError(
+            "cube noise is for one participation of each record; take Gaussian or Laplace noise"
+        )
     if norm == "l1":
         return _l1(strategy, participation)
     if participation.reach(strategy.cells) == 1:

@@ -10,7 +10,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from pmldesign.arguments import member
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.columns import require_norm
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import raised
@@ -81,12 +83,14 @@ class ParticipationStrategy(Strategy):
         """Largest distance of the measurements of neighbours, or a bound above it.
 
         Raises:
-            InvalidInputError: replace neighbours of a stream, or a strategy that is too large.
+            InvalidInputError: replace neighbours of a stream, the norm of cube noise for one, or a
+                strategy that is too large.
             VerificationError: measurements of neighbours contradict it.
         """
-        key = neighbours, norm
+        require_norm(norm)
+        key = member("neighbours", neighbours, Neighbours), norm
         if key not in self._sensitivities:
-            self._sensitivities[key] = self._sensitivity(neighbours, norm)
+            self._sensitivities[key] = self._sensitivity(*key)
         return self._sensitivities[key]
 
     def _sensitivity(self, neighbours: Neighbours, norm: Norm) -> float:
@@ -108,7 +112,7 @@ class ParticipationStrategy(Strategy):
 
     def sensitivity_for(self, neighbours: Neighbours, noise: Noise) -> float:
         """The same in the norm of a noise."""
-        return self.sensitivity_under(neighbours, noise.norm)
+        return self.sensitivity_under(neighbours, member("noise", noise, Noise).norm)
 
     def _beside(self, public: Public) -> Strategy:
         return ParticipationStrategy(self.whole.beside(public), self.participation)
