@@ -107,8 +107,11 @@ class Ledger:
 
     @cached_property
     def planned(self) -> Plan | None:
-        """The plan of a new ledger, if any."""
-        return parse_plan(self.plan) if isinstance(self.plan, str) else self.plan
+        """The plan of a new ledger, if any; InfeasibleError if it is more than the budget."""
+        plan = parse_plan(self.plan) if isinstance(self.plan, str) else self.plan
+        if plan is not None and self.limits is not None:
+            require_within(plan, self.limits)
+        return plan
 
     @property
     def name(self) -> str:
@@ -252,8 +255,6 @@ def open_ledger(ledger: Ledger, noise: ExactNoise | Charge, data: PathName) -> I
         InfeasibleError: the plan is more than the budget.
     """
     budget, plan, charge = ledger.limits, ledger.planned, charge_of(noise)
-    if plan is not None and budget is not None:
-        require_within(plan, budget)
     with opened_store(ledger.place, ledger.people, new=True) as store:
         entries = read_lines(store)
         if not entries:
@@ -328,7 +329,6 @@ def _require_beginning(ledger: Ledger, charge: Charge) -> None:
     if plan is None:
         _require_room(budget, Cost(Fraction(0)), charge.cost)
     else:
-        require_within(plan, budget)
         plan.next_for(_planned(charge), ())
 
 
