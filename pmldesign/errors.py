@@ -50,9 +50,10 @@ def printable(text: str) -> str:
 
 
 class PmldesignError(Exception):
-    """Base of every error that pmldesign raises on purpose."""
+    """Base of every error that pmldesign raises on purpose; `opening` is how its line begins."""
 
     exit_code = 1
+    opening = "error"
 
 
 class InvalidInputError(PmldesignError, ValueError):
@@ -95,3 +96,4 @@ class PartlyCheckedError(PmldesignError):
     """Of what a file claims all that was checked holds, but something was not checked."""
 
     exit_code = 8
+    opening = "note"  # nothing is wrong

@@ -44,6 +44,7 @@ def test_a_case_is_the_same_at_every_call():
         ({"code": 6, "stderr": "error: try allow_pickle\n"}, ["message"]),
         ({"code": 2, "stderr": "error: \x1b[31m\n"}, ["message"]),
         ({"code": 1, "stderr": "error: \n"}, ["code"]),
+        ({"code": 8, "stderr": "note: not checked: method\n"}, []),
         ({"code": 120}, ["code"]),
         ({"code": 1, "stderr": "Traceback (most recent call last):\n"}, ["traceback"]),
         ({"code": -6}, ["abort"]),

@@ -278,7 +278,7 @@ class _Commands(click.Group):
                 raise NotConvergedError(_unfinished(written))
             return result
         except PmldesignError as error:
-            complain(f"error: {printable(str(error))}")
+            complain(f"{error.opening}: {printable(str(error))}")
             ctx.exit(error.exit_code)
         except MemoryError:
             complain("error: this does not fit into memory; take a smaller workload")

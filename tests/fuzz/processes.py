@@ -22,7 +22,7 @@ PROCESSOR_SECONDS = 20
 WALL_SECONDS = 120
 """A case that waits for something that never comes."""
 DOCUMENTED = range(9)
-SHOWN = (0, 3)
+SHOWN, PARTLY_CHECKED = (0, 3), 8
 NAN = re.compile(r"(?<![\w.'])nan\b", re.IGNORECASE)
 """A number; not the text 'nan', which queries for databases tell from identifiers of people."""
 
@@ -81,7 +81,8 @@ def faults(case: Case, outcome: Outcome) -> list[str]:
 
 def _one_line(outcome: Outcome) -> bool:
     """A refusal is one line, of printable characters, and names no unsafe way out."""
-    lines = [line for line in outcome.stderr.splitlines() if line.startswith("error: ")]
+    opening = "note: " if outcome.code == PARTLY_CHECKED else "error: "
+    lines = [line for line in outcome.stderr.splitlines() if line.startswith(opening)]
     rest = outcome.stderr.splitlines()[-1:]
     safe = not re.search("allow_pickle|max_header_size", outcome.stderr)
     return len(lines) == 1 and rest == lines and lines[0].isprintable() and safe

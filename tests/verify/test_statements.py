@@ -239,7 +239,7 @@ def test_names_of_attributes_need_their_schema(tmp_path):
     run = CliRunner().invoke
     partly = run(main, ["verify", str(path)])
     assert partly.exit_code == PartlyCheckedError.exit_code == 8
-    assert partly.stderr.startswith("error: best.npz: what was checked holds; not checked: L R = A")
+    assert partly.stderr.startswith("note: best.npz: what was checked holds; not checked: L R = A")
     assert run(main, ["verify", str(path), "--schema", str(schema)]).exit_code == 0
 
 
