@@ -350,6 +350,8 @@ def _lower_of_form(form: Form, claims: Claims, A: Any) -> Any:
         count, width = w.shape[:2]
         classes = np.arange(count)[:, None] + count * np.arange(width)
         patterns = arrays.get("dual_steps", classes)
+        if u.ndim > 1 or steps > min(A.shape):
+            raise ValueError("dual weights are for steps that there are not")
         if patterns.shape != (count, width) or not schema.allows(patterns):
             raise ValueError("dual weights are for steps of which a person cannot take part in all")
         F, omega = dual_factor(w, patterns, steps)

@@ -260,7 +260,7 @@ def check_several(header: Header, arrays: Arrays, queries: Queries, checks: Chec
     if "coefficients" in arrays:
         drawn = pattern.drawn(int(bands), float(np.linalg.norm(r)), n)
     sensitivities = {} if square is None else {"l2": rounded(math.sqrt(square))}
-    lower = _lower(arrays, pattern, p)
+    lower = _lower(arrays, pattern, p, n)
     computed = Computed(spread, n, sensitivities.get, lower, drawn=drawn)
     check_computed(header, computed, checks)
 
@@ -317,11 +317,13 @@ def _of_stream(arrays: Arrays, pattern: Pattern) -> float:
     return square
 
 
-def _lower(arrays: Arrays, pattern: Pattern, p: float) -> Any:
+def _lower(arrays: Arrays, pattern: Pattern, p: float, steps: int) -> Any:
     """What dual weights prove: of single steps, or of classes of the first ones."""
     if "dual_w" not in arrays or "dual_steps" in arrays:
         return None
     u, w = arrays["dual_u"], arrays["dual_w"]
+    if u.ndim > 1 or u.size > steps:
+        raise ValueError("dual weights are for steps that there are not")
     if w.ndim == 1:
         return lower_bound({"w": w, **arrays}, p)
     count, members = w.shape[:2]

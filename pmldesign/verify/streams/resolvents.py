@@ -117,7 +117,13 @@ def variance_chain(arrays: Arrays, n: int) -> ReadChain:
 
 
 def nuclear_norm(arrays: Arrays, u: Any, w: Any) -> float:
-    """At most the nuclear norm of diag(u)^(1/2) A diag(w)^(1/2); u = 1 for all intervals."""
+    """At most the nuclear norm of diag(u)^(1/2) A diag(w)^(1/2); u = 1 for all intervals.
+
+    Raises:
+        ValueError: u is not one weight for each query.
+    """
+    if u.shape != w.shape or ("rates" not in arrays and (u != 1).any()):
+        raise ValueError("dual weights are not those of the queries")
     u, w = (np.maximum(values, FAINTEST * values.max()) for values in (u, w))
     return chain_of(arrays, w.size, u).scaled(w).nuclear_norm()
 

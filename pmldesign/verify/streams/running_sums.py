@@ -308,8 +308,8 @@ def lower_bound_beside_total(arrays: Arrays, p: float) -> Any:
     if arrays.get("dual_w", np.zeros(0)).shape != (2, n - 1) or not is_plain(arrays):
         return None
     (a, b), v = arrays["dual_w"], arrays["dual_u"]
-    if min(a.min(), b.min(), v.min()) <= 0:
-        raise ValueError("dual weights are not positive")
+    if v.shape != a.shape or min(a.min(), b.min(), v.min()) <= 0:
+        raise ValueError("dual weights are not positive, one for each query")
     starts, ends = np.cumsum(a), np.cumsum(b[::-1])[::-1]
     w = np.append(starts[0], (a[1:] * ends[:-1] + starts[:-1] * b[:-1]) / ends[1:]) / np.append(
         ends[0], ends[:-1]
