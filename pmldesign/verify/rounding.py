@@ -21,6 +21,7 @@ import scipy
 from flint import arb
 
 from pmldesign.verify.balls import Array, laplacian_root
+from pmldesign.verify.report import WEAKER
 
 UNIT = 2.0**-53
 """Largest relative error of a rounded operation."""
@@ -31,6 +32,38 @@ APART = ("block_", "rows_", "dual_u_", "dual_w_")
 """Of arrays that are not multiplied by each other."""
 WEAKEST = 1e-9
 """By how much, relatively, a claim may exceed what is proved: bounds on rounding are generous."""
+
+
+class HiddenError(ArithmeticError):
+    """Rounding may be more of a number than a millionth: nothing is said about it."""
+
+
+def left_of(whole: Array, part: Array, off: Array, known: Any = False) -> Array:
+    """What is left of variances where a part of them is known.
+
+    Args:
+        whole: variances.
+        part: of these.
+        off: what rounding may add to the difference.
+        known: where nothing is left.
+
+    Raises:
+        HiddenError: rounding may be too much of a difference.
+    """
+    left = np.where(known, 0.0, whole - part)
+    if (np.where(known, 0.0, off) > WEAKER * left).any():
+        raise HiddenError("rounding hides variances of which almost all is known")
+    return left
+
+
+def require_condition(matrix: Array) -> None:
+    """Refuse a matrix whose inverse is not known to a millionth, squared.
+
+    Raises:
+        HiddenError: it is nearly singular.
+    """
+    if 8 * len(matrix) * UNIT * np.linalg.cond(matrix) > WEAKER:
+        raise HiddenError("rounding hides what a matrix tells that is nearly singular")
 
 
 def gamma(terms: float) -> float:

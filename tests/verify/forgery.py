@@ -71,7 +71,7 @@ def fitted(path, content, arrays):
         write(path, content, arrays)
         result = pml.verify_file(path)
         wrong = {check.name: check.computed for check in result.failures}
-        if "sensitivity" in wrong and wrong["sensitivity"]:
+        if wrong.get("sensitivity"):
             ratio = wrong["sensitivity"] / content["sensitivity"]
             for name in ("sensitivity", "scale", "error", "rmse", "max_std"):
                 content[name] *= ratio

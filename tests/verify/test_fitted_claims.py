@@ -6,13 +6,20 @@ its upper bound is above every lower one.
 
 import numpy as np
 import pytest
+from flint import arb_mat, ctx
 from forgery import fitted
 
 import pmldesign as pml
 from pmldesign.files import strategies as writer
+from pmldesign.strategies import (
+    IdentityAndRows,
+    ProductStrategy,
+    Strategy,
+    WeightedProductsStrategy,
+)
 from pmldesign.verify import Verdict, read_archive
 from pmldesign.verify.forms import form
-
+from pmldesign.verify.forms.written import stream_rows
 
 
 def honest(path, name, **options):
@@ -90,3 +97,106 @@ def test_a_single_query_has_a_single_dual_weight(tmp_path):
     best = header["upper"]
     result = fitted(path, header, arrays)
     assert not claims(result, "lower") or header["lower"] <= best, (header["lower"], best)
+
+
+def unwritten_file(path, strategy, name, neighbours):
+    """A file of a strategy that is not written out, its header and its arrays."""
+    promise = pml.ApproxDP(1.0, 1e-6, neighbours)
+    pml.write_strategy(path, pml.mechanism(strategy, name, guarantee=promise, noise="gaussian"))
+    return read_archive(path)
+
+
+def least_rmse(queries, rows, header):
+    """Of all reconstructions, in 400 digits; under replace on differences of cells."""
+    A, R = pml.workload(queries).to_dense(), np.asarray(rows)
+    if header["neighbours"] == "replace":
+        A, R = (part[:, 1:] - part[:, :1] for part in (A, R))
+    with ctx.workdps(400):
+        gram = arb_mat(R.tolist()).transpose() * arb_mat(R.tolist())
+        asked = arb_mat(A.tolist())
+        inverse = asked * gram.solve(asked.transpose())
+        total = float(sum(inverse[i, i] for i in range(len(A))))
+    return header["scale"] * np.sqrt(total / len(A))
+
+
+def is_below(result, header, rows):
+    """Whether a file claims less than the least error, and `verify` takes it for true."""
+    true = least_rmse(header["workload"], rows, header)
+    return claims(result, "rmse") and header["rmse"] < true * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("least", [1e-4, 1e-7, 1e-9])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_what_an_identity_hardly_measures(neighbours, least, tmp_path, unwritten):
+    """Variances are differences there, of which rounding may leave nothing."""
+    path = tmp_path / "s.npz"
+    strategy = IdentityAndRows("rows", np.ones(8), np.ones((1, 8)))
+    header, arrays = unwritten_file(path, strategy, "prefix:8", neighbours)
+    few = np.ones((int(neighbours == "add-remove"), 8))
+    header["form"], arrays = "rows", {"diagonal": np.ones(8), "rows": few}
+    assert fitted(path, header, arrays).holds
+    arrays["diagonal"][0] = least
+    result = fitted(path, header, arrays)
+    rows = np.vstack([np.diag(arrays["diagonal"]), arrays["rows"]])
+    assert not is_below(result, header, rows)
+
+
+@pytest.mark.parametrize("least", [1e-4, 1e-7, 1e-9])
+def test_designs_that_hardly_measure(least, tmp_path, unwritten):
+    path = tmp_path / "s.npz"
+    designs = {0: np.eye(5), 1: np.eye(4)}
+    strategy = WeightedProductsStrategy("products", (5, 4), designs, [(0, 1)], [1.0])
+    header, arrays = unwritten_file(path, strategy, "prefix:5*prefix:4", "add-remove")
+    assert fitted(path, header, arrays).holds
+    arrays["design_0"] = np.eye(5) - (1 - least) / 5
+    result = fitted(path, header, arrays)
+    assert not is_below(result, header, np.kron(arrays["design_0"], np.eye(4)))
+
+
+@pytest.mark.parametrize("size", [4, 6])
+def test_designs_of_other_attributes(size, tmp_path, unwritten):
+    path = tmp_path / "s.npz"
+    strategy = WeightedProductsStrategy(
+        "products", (5, 4), {0: np.eye(5), 1: np.eye(4)}, [(0, 1)], [1.0]
+    )
+    header, arrays = unwritten_file(path, strategy, "prefix:5*prefix:4", "add-remove")
+    arrays["design_0"] = np.eye(size)
+    assert fitted(path, header, arrays).failures
+
+
+def test_a_total_that_a_product_does_not_measure(tmp_path, unwritten):
+    """Nothing comes off the variance of a query from which the total is not to be had."""
+    path = tmp_path / "s.npz"
+    strategy = ProductStrategy("p", [Strategy("a", np.eye(3)), Strategy("b", np.eye(4))])
+    header, arrays = unwritten_file(path, strategy, "sum:1,2,4*prefix:4", "replace")
+    header["form"], arrays = "product", {"factor_0": np.eye(3), "factor_1": np.eye(4)}
+    assert fitted(path, header, arrays).holds
+    arrays["factor_0"] = np.array([[1.0, 2.0, 4.0]])
+    result = fitted(path, header, arrays)
+    A = pml.workload(header["workload"]).to_dense()
+    R = np.kron(arrays["factor_0"], arrays["factor_1"])
+    A, R = A[:, 1:] - A[:, :1], R[:, 1:] - R[:, :1]
+    true = header["scale"] * np.linalg.norm(A @ np.linalg.pinv(R)) / 2
+    assert claims(result, "rmse")
+    assert header["rmse"] >= true * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("first", [1e3, 1e9, 1e13])
+def test_sums_beside_a_total_that_is_hardly_known(first, tmp_path, unwritten):
+    path = tmp_path / "s.npz"
+    header, arrays = honest(path, "prefix:12", buffers=3, neighbours="replace")
+    assert header["form"] == "stream"
+    arrays["w"][0] *= first
+    result = fitted(path, header, arrays)
+    rows = next(stream_rows(arrays))
+    assert not is_below(result, header, rows)
+
+
+@pytest.mark.parametrize("change", [-1.0, 3.0])
+def test_weights_of_epochs_are_those_of_matrices(change, tmp_path, unwritten):
+    """Of weights that are not positive semidefinite X may be no R^T R."""
+    path = tmp_path / "s.npz"
+    header, arrays = honest(path, "prefix:12", participation="4,every=3")
+    assert header["form"] == "epochs"
+    arrays["epoch_weights"][0, 0, 1:] *= change
+    assert fitted(path, header, arrays).failures

@@ -431,7 +431,7 @@ def test_nuclear_norms_of_chains(n):
     ranges = np.array([[i <= k <= j for k in range(n)] for i in range(n) for j in range(i, n)])
     for proved, matrix in (
         (resolvents.nuclear_norm(arrays, u, w), np.sqrt(u)[:, None] * A * np.sqrt(w)),
-        (resolvents.nuclear_norm({}, np.ones(1), w), ranges * np.sqrt(w)),
+        (resolvents.nuclear_norm({}, np.ones(n), w), ranges * np.sqrt(w)),
     ):
         exact = np.linalg.norm(matrix, "nuc")
         assert exact * (1 - 1e-10) < proved < exact * (1 + 1e-13)

@@ -164,7 +164,11 @@ class Form:
         if not rounding.in_range(claims.arrays):
             checks.unchecked("claims", TOO_WIDE)
             return "none"
-        chosen.check(claims.header, claims.arrays, claims.queries, checks)
+        try:
+            chosen.check(claims.header, claims.arrays, claims.queries, checks)
+        except rounding.HiddenError as error:
+            checks.unchecked("claims", str(error))
+            return "none"
         return chosen.arithmetic(claims.arrays)
 
     def matrix(self, arrays: Arrays) -> Any:

@@ -41,7 +41,7 @@ WEAKER_WEIGHTS = 0.05
 """A lower bound may be that of a matrix that was cut."""
 COLUMNS = 256
 """Queries that are solved for at a time."""
-SOLVED = 1e-7
+SOLVED = 1e-9
 """Of the largest entry of A, by which X X^-1 A^T may be off."""
 
 

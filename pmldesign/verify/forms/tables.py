@@ -50,6 +50,7 @@ from pmldesign.verify.forms.table_bounds import lower_bound
 from pmldesign.verify.forms.written import sectors_of
 from pmldesign.verify.queries import Queries, Table
 from pmldesign.verify.report import Arrays, Checks, Header
+from pmldesign.verify.rounding import require_condition
 
 MOST_QUERIES = 2**21
 """Different ones of a table."""
@@ -104,6 +105,7 @@ class ReadAttribute:
     def of(cls, rows: Any, features: int = 0) -> ReadAttribute:
         """With coordinates of its own."""
         gram, n = rows.T @ rows, rows.shape[1]
+        require_condition(np.vstack([np.ones(n), rows]))
         lengths = gram.diagonal()
         far = float((lengths[:, None] + lengths - 2 * gram).max())
         inverse = np.linalg.inv(np.vstack([np.ones(n), rows]))
@@ -176,6 +178,7 @@ class MeasuredTables:
                     image.shape[0] * part.shape[0], -1
                 )
             rows.append(image if set(S) <= set(outer) else np.zeros((width, count)))
+        require_condition(sector.matrix)
         C = np.linalg.cholesky(sector.matrix)
         squares = (scipy.linalg.solve_triangular(C, np.vstack(rows), lower=True) ** 2).sum(axis=0)
         cube = squares.reshape([asked[i].total.size if i in outer else 1 for i in members])
@@ -325,6 +328,7 @@ def _weighted(arrays: Arrays, sizes: Sequence[int]) -> MeasuredTables:
     tau = {i: float(n) for i, n in enumerate(sizes)}
     for i, D in _designs(arrays).items():
         gram = D.T @ D
+        require_condition(gram)
         tau[i] = float(np.linalg.solve(gram, np.ones(len(gram))).sum())
         values, vectors = np.linalg.eigh(gram - 1 / tau[i])
         attributes[i] = ReadAttribute.of(np.sqrt(values[1:])[:, None] * vectors[:, 1:].T)
@@ -340,7 +344,11 @@ def _weighted(arrays: Arrays, sizes: Sequence[int]) -> MeasuredTables:
 
 def _designs(arrays: Arrays) -> dict[int, Any]:
     designed = arrays["designed"].tolist() if "designed" in arrays else []
-    return {i: arrays[f"design_{k}"] for k, i in enumerate(designed)}
+    designs = {i: arrays[f"design_{k}"] for k, i in enumerate(designed)}
+    sizes = arrays["sizes"].tolist()
+    if any(i >= len(sizes) or D.shape[1] != sizes[i] for i, D in designs.items()):
+        raise ValueError("designs are not those of the attributes")
+    return designs
 
 
 def _weighted_lengths(arrays: Arrays, *, replace: bool) -> dict[str, float]:

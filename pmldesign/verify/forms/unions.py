@@ -57,10 +57,9 @@ from pmldesign.verify.forms.structured import Computed, check_computed, profile,
 from pmldesign.verify.forms.written import pseudo_inverse
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import WEAKER, Arrays, Checks, Header
+from pmldesign.verify.rounding import gamma, left_of
 
 ORDERS = {"l1": 1, "l2": 2}
-TOLD = 1e-12
-"""Variances below this part of what they are without the total are rounding."""
 EQUAL_WEIGHTS = 1e-12
 """Weights that differ by less than this part along an attribute are alike along it."""
 EXTENDED = 512
@@ -98,7 +97,9 @@ def check_product_basis(header: Header, arrays: Arrays, queries: Queries, checks
     P = [pseudo_inverse(part) for part in R]
     missed, rest = residual_of(parts, R, P, p)
     checks.state("L R = A", missed < 1e-9, f"but for {missed:.1e}")
-    variances = np.concatenate([_variances(part, P, v, replace=replace) for part in parts])
+    totals = [inverse.sum(axis=0) @ factor for factor, inverse in zip(R, P, strict=True)]
+    public = replace and all(np.abs(total - 1).max() < MISSED for total in totals)
+    variances = np.concatenate([_variances(part, P, v, replace=public) for part in parts])
     known = distances(R, v if "weights" in arrays else None) if replace else lengths(R, v)
     sensitivities = {norm: rounded(value) for norm, value in known.items()}
     cells = math.prod(sizes)
@@ -133,7 +134,9 @@ def _variances(part: Sequence[Any], P: Sequence[Any], v: Any, *, replace: bool) 
     totals = [inverse.sum(axis=0)[None] for inverse in P]
     mixed = along(1 / v, [image * total for image, total in zip(images, totals, strict=True)])
     whole = float(along(1 / v, [total**2 for total in totals]).item())
-    return np.maximum(squares - mixed**2 / whole, 0.0).ravel()
+    alike = reduce(np.multiply.outer, [np.ptp(A, axis=1) == 0 for A in part])
+    off = 8 * gamma(sum(v.shape) + 8 * v.ndim) * squares
+    return left_of(squares, mixed**2 / whole, off, alike).ravel()
 
 
 def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any | None:
@@ -308,14 +311,16 @@ def check_identity(header: Header, arrays: Arrays, queries: Queries, checks: Che
     scaled = T / d
     values, vectors = np.linalg.eigh(np.eye(len(T)) + scaled @ scaled.T)
     B = (scaled / d).T @ (vectors / np.sqrt(values))
-    squares = ((A / d) ** 2).sum(axis=1) - ((A @ B) ** 2).sum(axis=1)
+    alone, told = ((A / d) ** 2).sum(axis=1), ((A @ B) ** 2).sum(axis=1)
+    off = gamma(8 * (d.size + len(T) + 8)) * float(values.max(initial=0.0)) * alone
+    squares = left_of(alone, told, off)
     both, lower, rows = np.vstack([d, T]), None, {}
     sizes = {norm: np.linalg.norm(both, order, axis=0) for norm, order in ORDERS.items()}
     lengths = {norm: rounded(float(size.max())) for norm, size in sizes.items()}
     if header["neighbours"] == "replace":
         free = d**-2 - B @ B.sum(axis=0)
-        told = (A @ free) ** 2 / free.sum()
-        squares = np.where(told >= squares * (1 - TOLD), 0.0, squares - told)
+        told, off = (A @ free) ** 2 / free.sum(), gamma(4 * d.size + 16) * squares
+        squares = left_of(squares, told, off, np.ptp(A, axis=1) == 0)
         two = {norm: np.sort(size)[-2:] if d.size > 1 else [0.0] for norm, size in sizes.items()}
         lengths = {n: rounded(float(np.linalg.norm(two[n], k))) for n, k in ORDERS.items()}
         rows = {norm: profile([far], [d.size - 1], 1) for norm, far in lengths.items()}

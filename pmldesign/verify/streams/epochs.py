@@ -242,6 +242,7 @@ def check_several(header: Header, arrays: Arrays, queries: Queries, checks: Chec
         if arrays["epoch_weights"].size > MOST_NUMBERS:
             checks.unchecked("claims", "the blocks of so many classes take too long")
             return
+        _size_of(weights_of(arrays["epoch_weights"], n))
         square = _of_blocks(gram_blocks(arrays), pattern)
         spread = spread_of((variances(arrays), 1))
     elif "coefficients" in arrays:
@@ -263,6 +264,19 @@ def check_several(header: Header, arrays: Arrays, queries: Queries, checks: Chec
     lower = _lower(arrays, pattern, p, n)
     computed = Computed(spread, n, sensitivities.get, lower, drawn=drawn)
     check_computed(header, computed, checks)
+
+
+def _size_of(weights: Any) -> float:
+    """The sum of the largest weight of a step in each class.
+
+    Raises:
+        ValueError: the blocks are not symmetric and positive semidefinite.
+    """
+    size = float(np.einsum("cii->ci", weights).max(axis=1).sum())
+    apart = float(np.abs(weights - np.swapaxes(weights, 1, 2)).max())
+    if apart > 1e-12 * size or np.linalg.eigvalsh(weights).min() < -1e-12 * size:
+        raise ValueError("weights of steps are not symmetric and positive semidefinite")
+    return size
 
 
 def _of_blocks(blocks: Any, pattern: Pattern) -> float | None:
@@ -332,8 +346,6 @@ def _lower(arrays: Arrays, pattern: Pattern, p: float, steps: int) -> Any:
     if not pattern.allows(np.arange(count)[:, None] + count * np.arange(members)):
         raise ValueError("dual weights are for steps of which a person cannot take part in all")
     w = weights_of((w + np.swapaxes(w, 1, 2)) / 2, u.size)
-    size = float(np.einsum("cii->ci", w).max(axis=1).sum())
-    if np.linalg.eigvalsh(w).min() < -1e-12 * size:
-        raise ValueError("dual weights are not positive semidefinite")
+    size = _size_of(w)
     proved = rounded(nuclear_norm(arrays, u, w))
     return proved / root(dual_norm(u.tolist(), p) * arb(size))

@@ -52,6 +52,7 @@ from pmldesign.verify.forms.form import MOST_CELLS
 from pmldesign.verify.forms.structured import Computed, check_computed, profile, rounded, spread_of
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
+from pmldesign.verify.rounding import gamma, left_of
 from pmldesign.verify.streams.resolvents import (
     chain_of,
     gram_of_stream,
@@ -346,5 +347,5 @@ def _variances_beside_total(arrays: Arrays) -> Any:
     constant = 1 / float(weights.sum())
     variances = (constant + diagonals[::-1] @ shares) / u + q**2 * running
     with_last = ((diagonals * products)[::-1] @ shares) / np.sqrt(u * u[-1]) + q * q[-1] * running
-    with_last[-1] = variances[-1]
-    return variances - with_last**2 / variances[-1]
+    told, last = with_last**2 / variances[-1], np.arange(n) == n - 1
+    return left_of(variances, told, gamma(16 * n + 64) * variances, last)
