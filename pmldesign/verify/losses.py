@@ -82,7 +82,7 @@ def bounds(ratios: Sequence[Sequence[Any]], rows: Rows, epsilon: Any) -> list[An
             result.append(arb(0))
             continue
         shifted = (growth * (1 - a) / kept).log()
-        profile = [gaussian_profile(ratio, shifted) for ratio in row]
+        profile = [gaussian_profile(ratio.upper(), shifted) for ratio in row]  # it grows
         result.append(kept / (1 - a) * rows.largest_mean(profile))
     return result
 

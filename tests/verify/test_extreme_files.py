@@ -182,3 +182,14 @@ def test_guarantees_of_any_size_hold(promise, noise, workload, tmp_path):
     path = tmp_path / "s.npz"
     strategy_of(path, "identity", workload, guarantee=promise, noise=noise)
     assert pml.verify_file(path).holds
+
+
+@pytest.mark.parametrize("kind", [pml.ApproxPML, pml.EnvelopePML])
+def test_tiny_deltas_under_pml_of_more_cells_than_balls_are_for(kind, tmp_path):
+    """The loss is a difference of two tails, each of which moves by far more than it does."""
+    path = tmp_path / "s.npz"
+    promise = kind(1.0, 1e-300, 1e-4)
+    pml.write_strategy(path, pml.mechanism("identity", "histogram:260", guarantee=promise))
+    result = pml.verify_file(path)
+    assert result.arithmetic.startswith("double precision")
+    assert result.holds, result.failures
