@@ -12,6 +12,7 @@ import click
 
 from pmldesign.arguments import as_number
 from pmldesign.cli.documents.document import note, progress
+from pmldesign.cli.documents.parts import note_coarse
 from pmldesign.cli.documents.targets import Needed, usual_budgets
 from pmldesign.cli.options.fields import (
     Outputs,
@@ -167,6 +168,7 @@ def command(asked: Asked) -> None:
         )
         if asked.output is not None:
             write_strategy(asked.output, budget.mechanism)
+        note_coarse(budget.mechanism.strategy, pml=guarantee.pml)
         needed = Needed(budget, asked.output, asked.at_alpha)
         asked.outputs.begin(needed.section)
         rows = usual_budgets(budget, noise, callback, deadline)

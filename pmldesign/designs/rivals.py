@@ -23,6 +23,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import Design, Optimized
 from pmldesign.designs.targets.accuracy import is_inverted, kinds_of_rows
@@ -49,6 +51,7 @@ from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.norm.solution import BEYOND, Status
+from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_sums import LONG
 from pmldesign_solvers.unions.cell_blocks import ANSWERED
 
@@ -58,6 +61,8 @@ CHEAP = ("tree", "haar", "identity")
 WRITTEN, SUMMED = 8e-8, 5e-6
 """Seconds for each pair of steps of a matrix of which l1 lengths of patterns are taken, and for
 each entry of L in the error of Laplace noise at a p that is not even."""
+SAMPLED = 64
+"""Rows that tell what others are like."""
 SPEED = 3e8
 """Multiplications a second, at least: in the pseudo-inverse of a wide matrix, the slowest step."""
 
@@ -258,17 +263,36 @@ def require_time_for_error(design: Design, options: DesignOptions) -> None:
 
 
 def mechanism_seconds(
-    strategy: Strategy, workload: Workload, guarantee: Guarantee, noise: Noise, p: float
+    strategy: Strategy,
+    workload: Workload,
+    guarantee: Guarantee,
+    noise: Noise,
+    p: float,
+    level: float | None = None,
 ) -> float:
-    """About how long the noise of a strategy and its error take, rather more than less."""
-    seconds = error_seconds(strategy, workload, noise, p)
-    large = workload.shape[1] > WRITTEN_CELLS
+    """About how long the noise of a strategy and its error take, rather more than less.
+
+    At a level its largest half-width in place of the error.
+    """
+    seconds = error_seconds(strategy, workload, noise, p, level)
+    (rows, cells), coarse = strategy.shape, bool(strategy.by_diameter)
+    large = cells > WRITTEN_CELLS
     if large and (workload.domain or strategy.columns):  # structure tells distances
         return seconds
-    rows, cells = strategy.shape
-    rows = rows // 10 if strategy.inverse_known else rows  # a baseline: few distances
-    coarse = bool(strategy.by_diameter)
+    if calibration_seconds(guarantee, noise, rows, cells, by_diameter=coarse) == 0:
+        return seconds
+    if not coarse and strategy.distance_profile(noise.norm) is not None:
+        return seconds
+    if not large and rows <= 4 * WRITTEN_CELLS:
+        rows = math.ceil(rows * _compared_share(strategy.uncentred.matrix))
     return seconds + calibration_seconds(guarantee, noise, rows, cells, by_diameter=coarse)
+
+
+def _compared_share(matrix: Array) -> float:
+    """Of its rows, as far as some tell, those compared entry by entry; two values take a tenth."""
+    rows = matrix[:: max(1, len(matrix) // SAMPLED)]
+    low, high = rows.min(axis=1, keepdims=True), rows.max(axis=1, keepdims=True)
+    return float(np.where(((rows > low) & (rows < high)).any(axis=1), 1.0, 0.1).mean())
 
 
 def require_quick(

@@ -42,7 +42,14 @@ from pmldesign.privacy.curves import curve_of
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
 from pmldesign.privacy.neighbours import Measurable, Neighbours, sensitivity_above
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import at_least, private_end, quotient_above, root_above, unscaled
+from pmldesign.privacy.outward import (
+    WIDTH,
+    at_least,
+    private_end,
+    quotient_above,
+    root_above,
+    unscaled,
+)
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.display import Displayed, Facts
@@ -98,6 +105,7 @@ def calibrate(
     *,
     noise: Noise | str,
     allow_vacuous: bool = False,
+    near: float | None = None,
 ) -> Calibration:
     """Smallest scale of the noise on R x that meets the guarantee.
 
@@ -107,6 +115,7 @@ def calibrate(
         guarantee: what is to be met.
         noise: "gaussian" or "laplace".
         allow_vacuous: accept a guarantee that needs no noise at all, and return scale 0.
+        near: a scale about which it is looked for first under PML; None for none that is known.
 
     Returns:
         The calibration; its scale is 0 if R does not tell neighbours apart.
@@ -135,8 +144,11 @@ def calibrate(
             raise guarantee.vacuous(cells)
         return Calibration(noise, 0.0, guarantee, exposed)
     _require_possible(guarantee, noise)
-    start, ratio, rough = loss.diameter / guarantee.epsilon, 2.0, loss.rough()
-    if rough is not None and rough(0.0) > loss.target:
+    start, ratio = loss.diameter / guarantee.epsilon, 2.0
+    rough = loss.rough() if near is None else None
+    if near is not None:
+        start, ratio = math.ldexp(near, -loss.exponent), 1 + 0.99 * WIDTH
+    elif rough is not None and rough(0.0) > loss.target:
         start, ratio = private_end(rough, loss.target, start=start, width=NEAR), 1 + NEAR
     scale = private_end(loss_at, loss.target, start=start, ratio=ratio)
     return Calibration(
@@ -155,8 +167,8 @@ def calibration_seconds(
         return min(rows * cells**2, MOST_PAIRED[2]) / PRODUCTS
     if not guarantee.pml and (guarantee.neighbours, noise) != (Neighbours.REPLACE, Noise.LAPLACE):
         return 0.0
-    # of few cells all pairs are looked at, however long that takes
-    most = math.inf if cells <= WRITTEN_CELLS else MOST_PAIRED[1]
+    # of few cells all pairs are looked at, however long that takes, unless a bound is enough
+    most = math.inf if cells <= WRITTEN_CELLS and not by_diameter else MOST_PAIRED[1]
     seconds = min(rows * cells**2, most) / 2 / DIFFERENCES
     if not guarantee.pml or by_diameter:
         return seconds

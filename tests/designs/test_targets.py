@@ -153,13 +153,18 @@ def test_a_time_limit_leaves_time_for_the_noise(monkeypatch, guarantee):
     assert max(limits) <= 60.0
 
 
+def half_widths_take(monkeypatch, seconds):
+    for module in ("rivals", "targets.clock"):
+        monkeypatch.setattr(f"pmldesign.designs.{module}.error_seconds", seconds)
+
+
 def test_half_widths_that_end_far_too_late_are_refused(monkeypatch):
     """Of Laplace noise: a delta leaves Gaussian noise, a pure epsilon nothing."""
 
     def seconds(_strategy, _workload, noise, *_):
         return 100.0 if noise is Noise.LAPLACE else 0.0
 
-    monkeypatch.setattr("pmldesign.designs.targets.least.error_seconds", seconds)
+    half_widths_take(monkeypatch, seconds)
     wanted, asked = Targets(8.0, level=0.9), {"search_time": 0.01, "time_limit": 10.0}
     found = pml.least_budget("prefix:6", wanted, DELTA, **asked)
     assert found.mechanism.noise is Noise.GAUSSIAN
@@ -186,7 +191,7 @@ def test_half_widths_of_what_a_search_finds_are_left_out_where_they_end_too_late
     wanted, asked = Targets(8.0, level=0.9), {"search_time": 0.01}
     monkeypatch.setattr("pmldesign.designs.laplace.search.laplace_design", found)
     plain = pml.least_budget("prefix:6", wanted, pml.PureDP(1), **asked)
-    monkeypatch.setattr("pmldesign.designs.targets.least.error_seconds", seconds)
+    half_widths_take(monkeypatch, seconds)
     quick = pml.least_budget("prefix:6", wanted, pml.PureDP(1), time_limit=30.0, **asked)
     assert plain.mechanism.strategy.name == "slow"
     assert quick.mechanism.strategy.name != "slow"
@@ -199,7 +204,7 @@ def test_the_design_leaves_time_for_half_widths(monkeypatch):
         limits.append(options.time_limit)
         return dispatch.solve(workload, p, options)
 
-    monkeypatch.setattr("pmldesign.designs.targets.least.error_seconds", lambda *_: 40.0)
+    half_widths_take(monkeypatch, lambda *_: 40.0)
     monkeypatch.setattr("pmldesign.designs.targets.least.solve", solved)
     asked = {"search_time": 0.01, "time_limit": 100.0}
     pml.least_budget("prefix:8", Targets(8.0, level=0.9), pml.PureDP(1), **asked)
@@ -213,7 +218,7 @@ def test_cells_that_are_no_strategy_take_no_time(monkeypatch):
     def refused(name, _):
         raise pml.InvalidInputError(f"strategy {name!r} is too large")
 
-    monkeypatch.setattr("pmldesign.designs.targets.least.baseline", refused)
+    monkeypatch.setattr("pmldesign.designs.targets.clock.baseline", refused)
     wanted, asked = Targets(8.0, level=0.9), {"search_time": 0.01, "time_limit": 100.0}
     assert pml.least_budget("prefix:6", wanted, pml.PureDP(1), **asked).enough > 0
 

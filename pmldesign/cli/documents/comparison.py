@@ -248,11 +248,14 @@ def require_time(
     level: float | None = None,
 ) -> None:
     """Refuse the row of a baseline that would end well after a deadline of `time.perf_counter`."""
-    if deadline is None:
-        return
-    if is_late(
-        deadline, row_seconds(name, queries, guarantee, neighbours, participation, p, level)
-    ):
+    if deadline is not None:
+        asked = name, queries, guarantee, neighbours, participation, p, level
+        require_seconds(deadline, row_seconds(*asked))
+
+
+def require_seconds(deadline: float | None, seconds: float) -> None:
+    """Refuse what takes so long that it would end well after a deadline."""
+    if is_late(deadline, seconds):
         raise InvalidInputError("the time limit came first")
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmldesign.cli.documents import parts
-from pmldesign.cli.documents.comparison import beside, require_time
+from pmldesign.cli.documents.comparison import beside, require_seconds, require_time
 from pmldesign.cli.documents.document import Document, Picture, Section, Table, records
 from pmldesign.cli.documents.parts import Said
-from pmldesign.designs.rivals import require_quick
+from pmldesign.designs.rivals import mechanism_seconds, require_quick
 from pmldesign.designs.targets.least import LeastBudget
 from pmldesign.factorization import answer
-from pmldesign.mechanisms import NoiseChoice
+from pmldesign.mechanisms import NoiseChoice, admissible
 from pmldesign.privacy.outward import at_least, at_most
 from pmldesign.strategies import baseline
 from pmldesign.strategies.baselines.registry import usual_baselines
@@ -55,6 +55,7 @@ def usual_budgets(
     "equal noise" measures the queries themselves, all with the same noise.
     """
     queries, guarantee = budget.workload, budget.mechanism.guarantee
+    assert guarantee is not None
     relation = budget.design.neighbours
 
     def rows_of(name: str) -> list[BudgetRow]:
@@ -63,7 +64,12 @@ def usual_budgets(
         level = budget.targets.level
         require_time(deadline, called, queries, guarantee, relation, p=math.inf, level=level)
         strategy = baseline(called, queries)
-        answer(strategy, queries, relation)
+        measured = answer(strategy, queries, relation).strategy
+        seconds = sum(
+            mechanism_seconds(measured, queries, guarantee, kind, math.inf, level)
+            for kind in admissible(guarantee, noise)
+        )
+        require_seconds(deadline, seconds)
         value, kind = budget.budget_of(strategy, noise)
         return [BudgetRow(name, kind, value)]
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 from pmldesign.bounds.bound import BoundProblem
@@ -35,7 +36,7 @@ from pmldesign.designs.targets.accuracy import largest_size, least_share
 from pmldesign.errors import InfeasibleError, PmldesignError, VacuousGuaranteeError
 from pmldesign.factorization import Factorization
 from pmldesign.mechanisms import calibrated, on_own_grid, own_grid_gain
-from pmldesign.privacy.calibration import calibrate
+from pmldesign.privacy.calibration import Calibration, calibrate
 from pmldesign.privacy.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.guarantees import (
     PML,
@@ -80,10 +81,25 @@ def budget_name(guarantee: Guarantee) -> str:
     return guarantee.unit if isinstance(guarantee, CurrencyGuarantee) else "epsilon"
 
 
+def budget_in(guarantee: Guarantee) -> float:
+    """Its epsilon, rho or mu."""
+    return float(getattr(guarantee, budget_name(guarantee)))
+
+
 def least_for(
     factorization: Factorization, guarantee: Guarantee, noise: Noise, level: float | None = None
 ) -> float:
     """The least budget at which this strategy for B has no standard deviation above 1.
+
+    Ten digits, rounded up; arguments as for `least_noise`.
+    """
+    return budget_in(least_noise(factorization, guarantee, noise, level).guarantee)
+
+
+def least_noise(
+    factorization: Factorization, guarantee: Guarantee, noise: Noise, level: float | None
+) -> Calibration:
+    """The noise for the least budget at which this strategy for B has no deviation above 1.
 
     Args:
         factorization: of B.
@@ -92,27 +108,30 @@ def least_for(
         level: of the intervals whose half-widths are to be at most 1 instead; None for none.
 
     Returns:
-        Ten digits, rounded up, whose calibrated scale is small enough.
+        The calibration for a budget of ten digits, rounded up, whose scale is small enough.
 
     Raises:
         InfeasibleError: no budget does, or only one that protects nobody.
     """
-    largest = largest_size(factorization, noise, level)
-    if largest == 0:
-        return LEAST_BUDGET
+    strategy, largest = factorization.strategy, largest_size(factorization, noise, level)
+    sensitivity, near = factorization.sensitivity(noise), None
+    if largest == 0 or sensitivity == 0:
+        return calibrate(strategy, with_budget(guarantee, LEAST_BUDGET), noise=noise)
     scale = (1 - SAFETY) / largest
-    sensitivity = factorization.sensitivity(noise)
-    if sensitivity == 0:
-        return LEAST_BUDGET
     if isinstance(guarantee, OnPriors):  # for a scale less by what calibration may add to it
-        start = least_leakage(factorization.strategy, guarantee, noise, scale / (1 + 2 * WIDTH))
+        near = scale / (1 + 2 * WIDTH)
+        start = least_leakage(strategy, guarantee, noise, near)
     else:
         start = budget_of(curve_of(noise, sensitivity, scale), guarantee)
     start = max(start, LEAST_BUDGET)
     for step in RAISES:
         value = float(rounded_up(start * (1 + step), BUDGET_DIGITS))
-        if _scale(factorization, with_budget(guarantee, value), noise) <= scale:
-            return value
+        asked = with_budget(guarantee, value)
+        found = calibrate(strategy, asked, noise=noise, allow_vacuous=True, near=near)
+        if found.scale == 0:
+            break
+        if found.scale <= scale:
+            return found
     raise _impossible(guarantee)
 
 
@@ -173,11 +192,6 @@ def _epsilon_below(curve: PrivacyCurve, delta: float) -> float:
     return low
 
 
-def _scale(factorization: Factorization, guarantee: Guarantee, noise: Noise) -> float:
-    """The calibrated scale; 0 where the guarantee needs none."""
-    return calibrate(factorization.strategy, guarantee, noise=noise, allow_vacuous=True).scale
-
-
 def least_leakage(strategy: Strategy, guarantee: PMLGuarantee, noise: Noise, scale: float) -> float:
     """What noise of a scale leaks: for Gaussian noise the epsilon at the delta asked for.
 
@@ -191,6 +205,7 @@ def least_leakage(strategy: Strategy, guarantee: PMLGuarantee, noise: Noise, sca
         VacuousGuaranteeError: only what every mechanism satisfies would do.
     """
 
+    @cache
     def loss(value: float) -> float:
         asked = with_budget(guarantee, value)
         assert isinstance(asked, PML | ApproxPML | EnvelopePML)
@@ -203,12 +218,13 @@ def least_leakage(strategy: Strategy, guarantee: PMLGuarantee, noise: Noise, sca
         if leaked >= most:
             raise _impossible(guarantee)
         return leaked
-    if loss(most) > guarantee.delta:
-        raise _impossible(guarantee)
-    if loss(LEAST_BUDGET) <= guarantee.delta:
-        return LEAST_BUDGET
+    start = min(1.0, most / 2)
     # delta falls as epsilon grows, as the loss of a calibration does as the scale grows
-    return min(private_end(loss, guarantee.delta, start=min(1.0, most / 2), width=1e-7), most)
+    if loss(start) > guarantee.delta and loss(most) > guarantee.delta:
+        raise _impossible(guarantee)
+    if loss(start) <= guarantee.delta and loss(LEAST_BUDGET) <= guarantee.delta:
+        return LEAST_BUDGET
+    return min(private_end(loss, guarantee.delta, start=start, width=1e-7), most)
 
 
 def _excluded(problem: BoundProblem, noise: Noise | None, share: float, most: float) -> float:
@@ -259,10 +275,19 @@ def _impossible(guarantee: Guarantee) -> PmldesignError:
 class Answer(NamedTuple):
     """What a strategy needs with one noise, perhaps on the grid of whole measurements."""
 
-    budget: float
-    noise: Noise
+    calibration: Calibration
     strategy: Strategy
     own_grid: bool = False
+
+    @property
+    def budget(self) -> float:
+        """The least one."""
+        return budget_in(self.calibration.guarantee)
+
+    @property
+    def noise(self) -> Noise:
+        """Its kind."""
+        return self.calibration.noise
 
 
 def needs(
@@ -284,35 +309,34 @@ def needs(
         own_grid: as for `on_own_grid`.
     """
     for kind in kinds:
-        enough = least_for(factorization, guarantee, kind, level)
-        yield Answer(enough, kind, strategy)
+        enough = least_noise(factorization, guarantee, kind, level)
+        yield Answer(enough, strategy)
         if kind is Noise.LAPLACE and level is None:
-            less = _least_on_grid(factorization, guarantee, enough, own_grid)
+            less = _least_on_grid(factorization, enough, own_grid)
             if less is not None:
-                yield Answer(less, kind, strategy, own_grid=True)
+                yield Answer(less, strategy, own_grid=True)
 
 
 def _least_on_grid(
-    factorization: Factorization, guarantee: Guarantee, budget: float, asked: bool | None
-) -> float | None:
-    """The epsilon at which Laplace noise on whole measurements has the deviations of a budget.
+    factorization: Factorization, enough: Calibration, asked: bool | None
+) -> Calibration | None:
+    """Noise on whole measurements that has the deviations of Laplace noise for less epsilon.
 
     Args:
         factorization: of B.
-        guarantee: of which the budget is looked for.
-        budget: of Laplace noise, at which no standard deviation is above 1.
+        enough: Laplace noise, with which no standard deviation is above 1.
         asked: as for `on_own_grid`.
 
     Returns:
-        Ten digits, rounded up; None where the grid is not to be, or is none.
+        The calibration for ten digits, rounded up; None where the grid is not to be, or is none.
     """
+    guarantee = enough.guarantee
     if asked is False or not isinstance(guarantee, PureDP | ApproxDP):
         return None
-    noisy = calibrated(factorization, with_budget(guarantee, budget), Noise.LAPLACE)
-    gain = own_grid_gain(noisy)
-    if gain is None or gain[1] >= budget:
+    gain = own_grid_gain(calibrated(factorization, guarantee, Noise.LAPLACE))
+    if gain is None or gain[1] >= guarantee.epsilon:
         return None
     less = float(rounded_up(gain[1] * (1 + SAFETY), BUDGET_DIGITS))
     there = calibrated(factorization, with_budget(guarantee, less), Noise.LAPLACE)
     there = on_own_grid(there, math.inf, asked)
-    return less if there.own_grid and there.max_std <= 1 else None
+    return there.calibration if there.own_grid and there.max_std <= 1 else None

@@ -10,23 +10,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from pmldesign.arguments import non_negative, positive
 from pmldesign.bounds.bound import ANY_SIZE, BoundProblem
 from pmldesign.designs.dispatch import solve
-from pmldesign.designs.options import LEAST_GAIN, LEAST_TIME, SEARCH_SECONDS, DesignOptions
-from pmldesign.designs.results import Design, as_invalid_input
-from pmldesign.designs.rivals import (
-    error_seconds,
-    require_quick,
-    row_seconds,
-    with_time_for_noise,
-)
+from pmldesign.designs.options import LEAST_GAIN, SEARCH_SECONDS, DesignOptions
+from pmldesign.designs.results import Design
+from pmldesign.designs.rivals import require_quick, row_seconds
 from pmldesign.designs.targets.accuracy import Targets, as_targets, largest_size
 from pmldesign.designs.targets.budgets import (
     LEAST_BUDGET,
@@ -38,11 +32,13 @@ from pmldesign.designs.targets.budgets import (
     none_below,
     with_budget,
 )
+from pmldesign.designs.targets.clock import Clock
 from pmldesign.errors import InvalidInputError, PmldesignError
-from pmldesign.factorization import Factorization, answer, public_for, with_known
-from pmldesign.mechanisms import Mechanism, NoiseChoice, admissible, mechanism, require_feasible
+from pmldesign.factorization import Factorization, answer, with_known
+from pmldesign.mechanisms import Mechanism, NoiseChoice, admissible, require_feasible
 from pmldesign.mechanisms.exact_error import OWN_GRID
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
+from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, at_most
 from pmldesign.privacy.priors import OnPriors
@@ -190,7 +186,7 @@ def least_budget(
     gap = options.pop("rel_gap", 0.7 * budget_gap)
     # refuses what is out of range, before the solve
     wanted = DesignOptions(**{**options, "neighbours": relation, "rel_gap": gap})
-    clock = _Time(begin, wanted, normalised, level)
+    clock = Clock(begin, wanted, normalised, guarantee, level)
     if guarantee.pml and wanted.schema is not None:
         raise wanted.schema.refusal()
     kinds = admissible(guarantee, noise)
@@ -199,82 +195,28 @@ def least_budget(
     refusal: PmldesignError | None = None
     for kind in kinds:
         try:
-            after = clock.half_widths(design.strategy, kind)
-            if after > BEYOND:
-                clock.require(after, kind)
-            seconds = SEARCH_SECONDS if search_time is None else search_time
-            least_gain = LEAST_GAIN if search_time is None else 0.0
-            left = partial(clock.left, seconds, after)
-            found = _strategies(normalised, guarantee, kind, design, left, least_gain=least_gain)
-            for number, strategy in enumerate(found):
-                if number and not clock.allows(strategy, kind):
-                    continue
-                factorization = answer(strategy, normalised, relation)
-                answers += needs(strategy, factorization, guarantee, [kind], level, wanted.own_grid)
+            for found in _with_noise(kind, design, clock, search_time, needed=not answers):
+                answers.append(found)
         except PmldesignError as error:
             refusal = error
     if design.status is not Status.INTERRUPTED:
-        answers += _rivals(
-            queries, normalised, guarantee, level, answers, clock.left, wanted.own_grid
-        )
+        answers += _rivals(queries, answers, clock)
     if not answers:
         raise refusal or InvalidInputError("no noise meets such a guarantee")
     best = min(answers, key=lambda entry: entry.budget)
     name, least = budget_name(guarantee), _at_least(best, normalised, guarantee, design, level)
-    noisy = _mechanism_of(best, queries, guarantee)
+    noisy = _mechanism_of(best, queries, relation)
     return LeastBudget(
         queries, checked, name, best.budget, least, noisy, normalised, design, wanted.own_grid
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Time:
-    """What is left of a time limit, and what half-widths under noise take of it."""
-
-    begin: float
-    options: DesignOptions
-    normalised: Workload
-    level: float | None
-
-    def left(self, most: float | None, after: float = 0.0) -> float | None:
-        """At most so many seconds, where others come after."""
-        if self.options.time_limit is None:
-            return most
-        spent = time.perf_counter() - self.begin
-        rest = max(self.options.time_limit - after - spent, LEAST_TIME)
-        return rest if most is None else min(most, rest)
-
-    def half_widths(self, strategy: Strategy, kind: Noise) -> float:
-        """About how many seconds those of a strategy take, measured beside what is public."""
-        if self.level is None or kind is Noise.GAUSSIAN:  # they follow from variances
-            return 0.0
-        measured = strategy.beside(public_for(self.normalised, self.options.neighbours))
-        return error_seconds(measured, self.normalised, kind, math.inf, self.level)
-
-    def allows(self, strategy: Strategy, kind: Noise) -> bool:
-        """Whether there is time for these."""
-        rest = self.left(None)
-        return rest is None or self.half_widths(strategy, kind) <= max(rest, BEYOND)
-
-    def require(self, seconds: float, kind: Noise) -> None:
-        """Refuse half-widths that end far too late."""
-        what = f"half-widths under {kind.value.capitalize()} noise take"
-        end = time.perf_counter() - self.begin + seconds
-        with as_invalid_input(self.normalised):
-            self.options.stopping.require(end, what, "ask for standard deviations")
-
-
 def _certified(
-    clock: _Time, guarantee: Guarantee, budget_gap: float, kinds: Sequence[Noise]
+    clock: Clock, guarantee: Guarantee, budget_gap: float, kinds: Sequence[Noise]
 ) -> Design:
     """The strategy of least norm, close enough for the gap of the budget; noise has time after."""
     options, normalised, level = clock.options, clock.normalised, clock.level
-    gap = options.rel_gap
-    before = with_time_for_noise(options, normalised, guarantee, kinds)[0]
-    after = (options.time_limit or 0.0) - (before.time_limit or 0.0)
-    with suppress(InvalidInputError):  # the cells of some large queries are no strategy
-        identity = baseline("identity", normalised)
-        after += max(clock.half_widths(identity, kind) for kind in kinds)
+    gap, after = options.rel_gap, clock.after_design(kinds)
     for _ in range(TRIES):
         design = solve(
             normalised, math.inf, replace(options, rel_gap=gap, time_limit=clock.left(None, after))
@@ -310,16 +252,18 @@ def _at_least(
     return min(_lower(normalised, guarantee, design, best.noise, level), best.budget)
 
 
-def _mechanism_of(best: Answer, queries: Workload, guarantee: Guarantee) -> Mechanism:
+def _mechanism_of(best: Answer, queries: Workload, relation: Neighbours) -> Mechanism:
     """The mechanism on the queries themselves."""
-    noisy = mechanism(
-        best.strategy,
-        queries,
-        guarantee=with_budget(guarantee, best.budget),
-        noise=best.noise.value,
-        p=math.inf,
+    factorization, noise = answer(best.strategy, queries, relation), best.noise
+    return Mechanism(
+        factorization,
+        noise,
+        factorization.sensitivity(noise),
+        best.calibration.scale,
+        best.calibration,
+        math.inf,
+        best.own_grid,
     )
-    return replace(noisy, own_grid=best.own_grid)
 
 
 def _problem(normalised: Workload, guarantee: Guarantee, design: Design) -> BoundProblem:
@@ -334,64 +278,77 @@ def _problem(normalised: Workload, guarantee: Guarantee, design: Design) -> Boun
     )
 
 
-def _strategies(
-    normalised: Workload,
-    guarantee: Guarantee,
-    noise: Noise,
-    design: Design,
-    seconds: Callable[[], float | None],
-    *,
-    least_gain: float,
-) -> Iterator[Strategy]:
-    """The strategy of least norm, and for Laplace noise what the search finds."""
-    yield design.strategy
-    if noise is Noise.GAUSSIAN or design.status is Status.INTERRUPTED:
+def _with_noise(
+    kind: Noise, design: Design, clock: Clock, search_time: float | None, *, needed: bool
+) -> Iterator[Answer]:
+    """What the strategy of least norm needs, and for Laplace noise what a search finds.
+
+    Args:
+        kind: of noise.
+        design: of least norm.
+        clock: with the guarantee.
+        search_time: as for `least_budget`.
+        needed: whether there is to be an answer, however little time there is.
+    """
+    after = clock.half_widths(design.strategy, kind)
+    if after > BEYOND:
+        clock.require_half_widths(after, kind)
+    first = clock.in_time(design.strategy, kind, needed=needed)
+    begun = [] if first is None else [*_needs(first, kind, clock)]
+    yield from begun
+    promise = clock.guarantee
+    if kind is Noise.GAUSSIAN or design.status is Status.INTERRUPTED:
         return
-    promise = guarantee
-    if isinstance(guarantee, OnPriors):
+    if isinstance(promise, OnPriors):
         # the best strategy depends on epsilon: search at the one that the first strategy needs
-        first = answer(design.strategy, normalised, guarantee.neighbours)
-        promise = with_budget(guarantee, least_for(first, guarantee, noise))
+        if not begun:
+            return
+        promise = with_budget(promise, begun[0].budget)
     from pmldesign.designs.laplace.search import laplace_design
 
     searched = laplace_design(
-        normalised,
+        clock.normalised,
         promise,
         p=math.inf,
         starts=[design.strategy.once],
-        time_limit=seconds(),
-        least_gain=least_gain,
+        time_limit=clock.left(SEARCH_SECONDS if search_time is None else search_time, after),
+        least_gain=LEAST_GAIN if search_time is None else 0.0,
     )
-    yield with_participation(searched.mechanism.strategy, design.strategy.participation)
+    found = with_participation(searched.mechanism.strategy, design.strategy.participation)
+    measured = clock.in_time(found, kind)
+    if measured is not None:
+        yield from _needs(measured, kind, clock)
 
 
-def _rivals(
-    queries: Workload,
-    normalised: Workload,
-    guarantee: Guarantee,
-    level: float | None,
-    answers: Sequence[Answer],
-    left: Callable[[float | None], float | None],
-    own_grid: bool | None,
-) -> Iterator[Answer]:
+def _rivals(queries: Workload, answers: Sequence[Answer], clock: Clock) -> Iterator[Answer]:
     """What baselines need with Laplace noise, or under PML, where no bound rules them out.
 
     A search goes by standard deviations: sums of several noises have narrower intervals than one of
     the same deviation.
     """
+    guarantee = clock.guarantee
     relation = guarantee.neighbours
     kinds = {one.noise for one in answers if one.noise is Noise.LAPLACE or guarantee.pml}
     participation = answers[0].strategy.participation if answers else None
     for name in usual_baselines(queries) if kinds else ():
         with suppress(PmldesignError):
             require_quick(name, queries, guarantee, relation)
-            rest = left(None)
-            seconds = row_seconds(name, queries, guarantee, relation, p=math.inf, level=level)
-            if rest is not None and seconds > rest:
+            rest, asked = clock.left(None), (queries, guarantee, relation)
+            if rest is not None and row_seconds(name, *asked, None, math.inf, clock.level) > rest:
                 continue
             strategy = with_participation(baseline(name, queries), participation)
-            factorization = answer(strategy, normalised, relation)
-            yield from needs(strategy, factorization, guarantee, kinds, level, own_grid)
+            for kind in kinds:
+                measured = clock.in_time(strategy, kind)
+                if measured is not None:
+                    yield from _needs(measured, kind, clock)
+
+
+def _needs(strategy: Strategy, kind: Noise, clock: Clock) -> Iterator[Answer]:
+    """What a strategy needs with one noise."""
+    guarantee = clock.guarantee
+    factorization = answer(strategy, clock.normalised, guarantee.neighbours)
+    own_grid = clock.options.own_grid
+    return needs(strategy, factorization, guarantee, [kind], clock.level, own_grid)
 
 
 def _on(strategy: Strategy, budget: LeastBudget) -> Factorization:
