@@ -64,7 +64,7 @@ from pmldesign.arguments import exponent, finite_matrix, non_negative
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.columns import Norm
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
-from pmldesign_solvers.search.cubes import unit_error
+from pmldesign_solvers.search.cube_moments import unit_error
 
 STEP = 0.25
 """Step of the trapezoidal rule in log u."""

@@ -5,6 +5,7 @@ from pmldesign_solvers import face
 __getattr__ = face(
     __name__,
     {
+        "cube_moments": "log_moments unit_error",
         "cubes": "CubeProblem rank_of",
         "descent": "LEAST_WORK Descent single_thread",
         "gaussian_pml": "GaussianLeakage hockey_stick",

@@ -10,14 +10,15 @@ answers A is one), and at p = 2
 One row more than r gains up to 5 % where r is small: the cube then meets the space of A in a
 hexagon and the like, closer to what the columns span. Two more gained on none of 36 workloads of
 rank 2 to 8. The logarithm is minimised over B by L-BFGS from many starts, the maximum smoothed to a
-norm of the entries of order 8, 32, 128, 512 in turn. For p > 2 the norms of the rows of U B^+ enter
-by their p-norm, and what is found is kept by its exact error, which is less where these rows are
-sparse. Under replace an offset for each row is subtracted, whose best is the middle of its range.
+norm of the entries of order 8, 32, 128, 512 in turn. At p = inf the norms of the rows of U B^+
+enter by their norm of that order, at 2 < p < inf by the exact moments (`cube_moments`), which are
+less where these rows are sparse. Under replace an offset for each row is subtracted, whose best is
+the middle of its range.
 
 Starts: W itself, the rows of A (r of them that are independent, and all where they are r + 1),
-these as signs (2 a - 1, where 1 is a combination of rows), the strategies that are given, the cells
-where they are at most r + 1, random rotations of r and of r + 1 rows, every other one with B W
-replaced by its signs.
+these as signs (2 a - 1, where 1 is a combination of rows), what a search at p = 2 finds for
+2 < p < inf, the strategies that are given, the cells where they are at most r + 1, random rotations
+of r and of r + 1 rows, every other one with B W replaced by its signs.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ import scipy
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.lbfgs import TimeUpError, descend
 from pmldesign_solvers.operators.operator import RANK_CUTOFF, Array
+from pmldesign_solvers.search.cube_moments import log_moments, unit_error
 from pmldesign_solvers.search.solution import SearchSolution, SearchStep, Start
 
 ORDERS = (8, 32, 128, 512)
@@ -113,15 +115,28 @@ class CubeProblem:
         except np.linalg.LinAlgError:
             return math.inf, np.zeros_like(x)
         rows = self.left @ inverse
-        norms, power = np.linalg.norm(rows, axis=1), min(self.p, order)
-        largest = float(norms.max())
-        shares = (norms / largest) ** (power - 2)
-        mean = float((shares * (norms / largest) ** 2).sum())
-        weighted = rows * (shares / (mean * largest**2))[:, None]
-        gradient = slope @ self.distinct.T - rows.T @ weighted @ inverse.T
-        value = math.log(top * largest) + math.log(total) / order + math.log(mean) / power
+        spread, pull = self._log_spread(rows, order)
+        beside = pull.T - mixing @ (inverse @ pull.T)  # what B does not reach: 0 where B is square
+        gradient = slope @ self.distinct.T + (beside @ rows - rows.T @ pull) @ inverse.T
+        value = math.log(top) + math.log(total) / order + spread
         back = -slope.sum(axis=1) if self.replace else np.zeros(0)
         return value, np.concatenate([gradient.ravel(), back])
+
+    def _log_spread(self, rows: Array, order: int) -> tuple[float, Array]:
+        """Logarithm of the error of L at a fixed scale but for a constant, and its gradient."""
+        norms = np.linalg.norm(rows, axis=1)
+        if 2 < self.p < math.inf:
+            asked = norms > RANK_CUTOFF * norms.max()
+            logs, slopes = log_moments(rows[asked], self.p)
+            shares, gradient = np.exp(logs - logs.max()), np.zeros_like(rows)
+            total = float(shares.sum())
+            gradient[asked] = slopes * (shares / (total * self.p))[:, None]
+            return (float(logs.max()) + math.log(total)) / self.p, gradient
+        largest, power = float(norms.max()), min(self.p, order)
+        shares = (norms / largest) ** (power - 2)
+        mean = float((shares * (norms / largest) ** 2).sum())
+        value = math.log(largest) + math.log(mean) / power
+        return value, rows * (shares / (mean * largest**2))[:, None]
 
 
 def solve(
@@ -143,21 +158,28 @@ def solve(
         starts: strategies with rows in the row space of A.
         seed: of the random starts.
         time_limit: in seconds; None for none.
-        callback: called after every start. Ctrl-C returns the best so far.
+        callback: called after every start at p. Ctrl-C returns the best so far.
     """
     begin = time.perf_counter()
     deadline = math.inf if time_limit is None else begin + time_limit
     problem = CubeProblem.of(matrix, p, replace=replace)
     best = np.eye(problem.rank)
     error = problem.error(best)
+    given = [(f"given {number}", strategy) for number, strategy in enumerate(starts)]
     status, stalled = Status.COMPLETED, 0
+    if 2 < p < math.inf:
+        half = None if time_limit is None else time_limit / 2
+        first = solve(matrix, 2.0, replace=replace, starts=starts, seed=seed, time_limit=half)
+        given.insert(0, ("the best at p = 2", first.strategy))
+        status = first.status if first.status is Status.INTERRUPTED else status
     named = [
-        (problem.error(start), name, start)
-        for name, start in _starts(problem, matrix, starts, seed)
+        (problem.error(start), name, start) for name, start in _starts(problem, matrix, given, seed)
     ]
     table = [Start(name, before, before) for before, name, _ in named]
     try:
         for number, (before, name, start) in enumerate(named, 1):
+            if status is Status.INTERRUPTED:
+                break
             if time.perf_counter() > deadline and number > 1:
                 status = Status.TIME_LIMIT
                 break
@@ -186,34 +208,6 @@ def solve(
         starts=tuple(sorted(table, key=lambda start: start.after)),
         seconds=time.perf_counter() - begin,
     )
-
-
-def unit_error(rows: Array, p: float) -> float:
-    """Err_p of cube noise with b = 1 on k measurements: exact at even p, and at inf.
-
-    Args:
-        rows: L, shape (m, k).
-        p: an even number, or inf for the largest standard deviation.
-    """
-    k, largest = rows.shape[1], float(np.abs(rows).max(initial=0.0))
-    if largest == 0:
-        return 0.0
-    scaled = np.abs(rows) / largest
-    if math.isinf(p):
-        unit = math.sqrt((k + 1) * (k + 2) / 3)
-        return unit * largest * float(np.linalg.norm(scaled, axis=1).max())
-    half = int(p) // 2
-    log_factorials = scipy.special.gammaln(2 * np.arange(half + 1) + 2)
-    series = np.zeros((len(rows), half + 1))
-    series[:, 0] = 1.0
-    for column in scaled.T:
-        factor = column[:, None] ** (2 * np.arange(half + 1)) * np.exp(-log_factorials)
-        series = np.stack(
-            [(series[:, : n + 1] * factor[:, n::-1]).sum(axis=1) for n in range(half + 1)], axis=1
-        )
-    gammaln = scipy.special.gammaln
-    log_radial = float(gammaln(k + 1 + p) - gammaln(k + 1) + gammaln(p + 1))
-    return largest * math.exp((log_radial + math.log(float(series[:, half].sum()))) / p)
 
 
 def rank_of(matrix: Array) -> int:
@@ -246,7 +240,7 @@ def _descended(problem: CubeProblem, start: Array, deadline: float) -> tuple[Arr
 
 
 def _starts(
-    problem: CubeProblem, matrix: Array, given: Sequence[Array], seed: int
+    problem: CubeProblem, matrix: Array, given: Sequence[tuple[str, Array]], seed: int
 ) -> Iterator[tuple[str, Array]]:
     """Names of starts and their B."""
     inverse, rank = np.linalg.pinv(problem.basis), problem.rank
@@ -255,7 +249,7 @@ def _starts(
     named = [("rows", matrix)]
     if whole and not problem.replace:
         named.append(("signs of rows", np.vstack([ones, 2 * matrix - ones])))
-    named += [(f"given {number}", strategy) for number, strategy in enumerate(given)]
+    named += given
     if ones.size <= rank + 1:
         named.append(("cells", np.eye(ones.size)))
     for name, rows in named:
