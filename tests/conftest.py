@@ -5,7 +5,7 @@ import pytest
 from hypothesis import settings
 from sweeps import left_out
 
-# timing never decides a test, and a run can be repeated, with the same files: examples depend on the
+# timing never decides a test, and a run of the same files can be repeated: examples depend on the
 # numbers in all that is imported. --hypothesis-profile thorough looks elsewhere, and at more; it
 # alone heeds --hypothesis-seed
 settings.register_profile("pmldesign", deadline=None, derandomize=True, max_examples=12)
