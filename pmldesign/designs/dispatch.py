@@ -268,8 +268,9 @@ def _is_large_matrix(workload: Workload, options: DesignOptions) -> bool:
 
 
 def _is_repeated(workload: Workload, options: DesignOptions) -> bool:
-    """Whether few cells differ of so many that weights of all pairs are not written out."""
-    return options.replace and workload.shape[1] ** 2 > MAX_ENTRIES
+    """Whether few cells differ of so many that weights of all pairs take much memory."""
+    m, n = workload.shape
+    return options.replace and n > DENSE_CELLS and m * n <= MAX_ENTRIES
 
 
 def _solve_repeated(workload: Workload, p: float, options: DesignOptions) -> Design:
