@@ -12,7 +12,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_guarantee, read_noise, verify_file, write_strategy
 from pmldesign.privacy import Noise
 from pmldesign.workloads import as_workload
-from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.norm import Status
 from pmldesign_solvers.search import CubeProblem, cubes, log_moments, rank_of, unit_error
 
 

@@ -55,7 +55,11 @@ TABLE = [
     (COUNTIES, {"neighbours": "replace"}, "regions"),
     ("marginals:prefix60,prefix50,4,ways=2", {}, "large union of products"),
     (np.arange(2049.0)[None], {"neighbours": "replace"}, "large matrix under replace"),
-    (np.arange(4096.0)[None] // 2, {"neighbours": "replace"}, "one matrix"),
+    (
+        np.arange(4096.0)[None] // 2,
+        {"neighbours": "replace"},
+        "few of very many cells under replace",
+    ),
     (
         np.arange(24000.0)[None] // 12,
         {"neighbours": "replace"},
