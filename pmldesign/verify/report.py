@@ -115,11 +115,19 @@ class Checks:
         """A lower bound that is claimed: not above the one proved, nor far below it."""
         self._bound(name, claimed, proved, -1.0, weaker)
 
-    def equal(self, name: str, claimed: Any, low: float, high: float) -> None:
-        """A value that is claimed, and the interval in which it lies."""
-        value = as_number(claimed)
-        slack = AGREEMENT * max(abs(low), abs(high))
-        holds = value is not None and low - slack <= value <= high + slack
+    def equal(
+        self,
+        name: str,
+        claimed: Any,
+        low: float,
+        high: float,
+        *,
+        less: float = AGREEMENT,
+        more: float = AGREEMENT,
+    ) -> None:
+        """A value that is claimed, and the interval in which it lies, but for parts of it."""
+        value, size = as_number(claimed), max(abs(low), abs(high))
+        holds = value is not None and low - less * size <= value <= high + more * size
         reason = "" if holds else f"lies in [{low:.12g}, {high:.12g}]"
         self._add(name, value, high, holds, reason)
 

@@ -193,3 +193,34 @@ def test_tiny_deltas_under_pml_of_more_cells_than_balls_are_for(kind, tmp_path):
     result = pml.verify_file(path)
     assert result.arithmetic.startswith("double precision")
     assert result.holds, result.failures
+
+
+@pytest.mark.parametrize("least", [1e-7, 1e-8, 3e-9])
+def test_strategies_of_a_large_condition(least, tmp_path):
+    """Two ways to the same reconstruction differ by the condition, in units of rounding."""
+    path, rng = tmp_path / "s.npz", np.random.default_rng(5)
+    left, _, right = np.linalg.svd(rng.normal(size=(8, 8)))
+    R = (left * np.geomspace(1, least, 8)) @ right
+    promise = pml.ApproxDP(1.0, 1e-6)
+    noisy = pml.mechanism(pml.Strategy("R", R), "prefix:8", guarantee=promise, noise="gaussian")
+    pml.write_strategy(path, noisy)
+    assert pml.verify_file(path).holds
+    header, arrays = read_archive(path)
+    for name in ("error", "rmse", "max_std"):
+        header[name] *= 1 - 2e-6
+    header[KEY] = digest_of(header, arrays)
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    assert pml.verify_file(path).failures
+
+
+def test_errors_that_are_rounded_upwards(tmp_path):
+    """By a billionth and more, as those of long windows; downwards they are false."""
+    path = tmp_path / "s.npz"
+    noisy = pml.mechanism("identity", "prefix:8", guarantee=pml.PureDP(1.0), noise="laplace")
+    pml.write_strategy(path, noisy)
+    header, arrays = read_archive(path)
+    for moved, holds in ((3e-9, True), (-6e-9, False), (3e-6, False)):
+        header["rmse"] *= 1 + moved
+        header[KEY] = digest_of(header, arrays)
+        np.savez(path, header=np.array(json.dumps(header)), **arrays)
+        assert pml.verify_file(path).holds is holds

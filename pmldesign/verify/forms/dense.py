@@ -26,7 +26,14 @@ from pmldesign.verify.forms.products import lower_of_factors
 from pmldesign.verify.forms.structured import UNKNOWN, Computed, check_computed, own_unit
 from pmldesign.verify.forms.written import centred, pseudo_inverse
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Arrays, Checks, Header
+from pmldesign.verify.report import (
+    AGREEMENT,
+    WEAKER,
+    WEAKER_LOSS,
+    Arrays,
+    Checks,
+    Header,
+)
 from pmldesign.verify.streams.participation import Drawn, Pattern, dual_factor
 
 MOST_CELLS = 2048
@@ -141,7 +148,8 @@ def check_dense(strategy: Dense, checks: Checks) -> None:
     """Everything that the header claims."""
     numbers, arithmetic = strategy.header.get("guarantee_numbers", {}), strategy.arithmetic
     distances, cells = Distances(strategy), strategy.R.shape[1]
-    rest, spread, count = _check_product(strategy, checks), None, 0
+    rest, off = _check_product(strategy, checks)
+    spread, count = None, 0
     if strategy.L is not None:
         squares = arithmetic.squares(strategy.L)
         count = strategy.queries or len(squares)
@@ -169,6 +177,7 @@ def check_dense(strategy: Dense, checks: Checks) -> None:
         arithmetic.WEAKEST,
         max(arithmetic.WEAKEST, strategy.rounding),
         strategy.slack,
+        off,
         len(strategy.R),
         _drawn(strategy),
         own_unit(strategy.R) if "own_grid" in strategy.header else None,
@@ -194,11 +203,14 @@ def _drawn(strategy: Dense) -> Drawn | None:
     return pattern.drawn(int((rows - columns).max()) + 1, longest, len(R))
 
 
-def _check_product(strategy: Dense, checks: Checks) -> Any:
-    """L R = A, and what the difference adds to the upper bound."""
+def _check_product(strategy: Dense, checks: Checks) -> tuple[Any, float]:
+    """L R = A: what the difference adds to the upper bound, and by how much errors may be less.
+
+    A reconstruction in double precision is off by the condition of R in units of 2^-53.
+    """
     if strategy.A is None:
         checks.unchecked("L R = A", UNKNOWN)
-        return None
+        return None, AGREEMENT
     A, L, R = strategy.A, strategy.L, strategy.R
     cost = 1.0
     if strategy.replace:  # R and A on e_j - e_n
@@ -214,7 +226,8 @@ def _check_product(strategy: Dense, checks: Checks) -> Any:
     allowed = min(RESIDUAL * rounding.UNIT * condition, MOST_RESIDUAL)
     right = worst <= allowed and bool(np.isfinite(sizes).all())
     checks.state("L R = A", right, f"but for {worst:.1e} of its rows")
-    return power_norm(rows, strategy.p) * cost
+    off_by = AGREEMENT + 8 * max(R.shape) * rounding.UNIT * condition
+    return power_norm(rows, strategy.p) * cost, min(off_by, WEAKER)
 
 
 def _lower(strategy: Dense, checks: Checks) -> Any | None:

@@ -38,7 +38,14 @@ from pmldesign.verify.balls import above, below, total
 from pmldesign.verify.distributions import Rows
 from pmldesign.verify.guarantees import dp_loss
 from pmldesign.verify.losses import pml_loss
-from pmldesign.verify.report import WEAKER, WEAKER_LOSS, Checks, Header, as_number
+from pmldesign.verify.report import (
+    AGREEMENT,
+    WEAKER,
+    WEAKER_LOSS,
+    Checks,
+    Header,
+    as_number,
+)
 
 SLACK = 1e-9
 """By how much a claim may exceed what is proved, relatively: products are not formed exactly."""
@@ -99,6 +106,7 @@ class Computed:
         slack: by how much bounds on the norm may exceed what is proved, relatively.
         slack_of_sensitivity: the same of sensitivities, and what depends on them alone.
         slack_of_loss: the same of losses.
+        slack_of_errors: by how much errors may be below what is computed here.
         measurements: the number r of rows of R.
         drawn: from an epsilon and a scale to the delta, where steps draw their records at random.
         unit: of which R is whole multiples, where the noise is on their grid; None for no such R.
@@ -117,6 +125,7 @@ class Computed:
     slack: float = SLACK
     slack_of_sensitivity: float = SLACK
     slack_of_loss: float = 100 * SLACK  # a delta at a distance with rounding
+    slack_of_errors: float = AGREEMENT
     measurements: int = 0
     drawn: Callable[[float, float], float | None] | None = None
     unit: float | None = None
@@ -243,7 +252,8 @@ def _check_errors(header: Header, computed: Computed, scale: float, checks: Chec
         if name in header and value is None:
             checks.unchecked(name, "of this noise at this p, or of so many queries", header[name])
         elif name in header:
-            checks.equal(name, header[name], below(value), above(value))
+            ends = below(value), above(value)
+            checks.equal(name, header[name], *ends, less=computed.slack_of_errors, more=WEAKER)
 
 
 def gaussian_error(spread: Any, scale: Any, p: float) -> Any:
