@@ -34,6 +34,8 @@ LARGER = 1e-2
 ROUNDED = 1e-9
 """Relative, of distances in double precision."""
 ORDERS = {"l1": 1, "l2": 2, "linf": np.inf}
+FINEST = 2**16
+"""The largest entry of R in units, at least, where it is rounded."""
 MOST_CELLS = 1024
 """Of which all pairs are compared under replace."""
 
@@ -123,6 +125,9 @@ def _check_sensitivity(manifest: Header, R: Any, arrays: Arrays, checks: Checks)
     lattice, norm = manifest["lattice"], LAWS[manifest["noise"]["law"]][3]
     Z = (R.T / np.broadcast_to(arrays["units"], len(R))).T
     off = 2 * lattice["bias_of_an_entry"] / lattice["unit"]
+    if off > 0 and np.abs(Z).max() < FINEST:
+        checks.state("sensitivity of R", False, "rounding leaves too little of what is measured")
+        return
     slack = off * {"l1": len(R), "l2": math.sqrt(len(R)), "linf": 1.0}[norm]
     Z = np.rint(Z) if 0 < off <= 1 else Z
     distance = _distance(Z, arrays.get("groups"), norm, manifest)

@@ -104,6 +104,25 @@ def test_rounding_excuses_no_smaller_sensitivity(noise, promise, people, bias, t
     assert pml.verify_file(path).failures
 
 
+@pytest.mark.parametrize("entry", [0.1, 0.4, 1.4])
+def test_rounding_leaves_what_is_measured(entry, tmp_path):
+    """In units of twice an entry nothing is measured, and the least noise keeps the guarantee."""
+    path = tmp_path / "m.npz"
+    noisy = pml.mechanism("workload", "prefix:40", guarantee=pml.PureDP(1.0), noise="laplace")
+    pml.release_tables(noisy, np.arange(40)).measurements.write(path)
+    header, arrays = read_archive(path)
+    assert not pml.verify_file(path).failures
+    law, lattice = header["manifest"]["noise"], header["manifest"]["lattice"]
+    unit = float(np.abs(arrays["strategy"]).max()) / entry
+    arrays["units"] = np.full_like(arrays["units"], unit)
+    sensitivity = max(40 * round(entry), 1)
+    lattice |= {"unit": unit, "bias_of_an_entry": unit / 2, "exact": False}
+    lattice["sensitivity"], law["parameter"] = str(sensitivity), float(sensitivity)
+    header[KEY] = digest_of(header, arrays)
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    assert pml.verify_file(path).failures
+
+
 @pytest.mark.parametrize("guarantee", [pml.PureDP(1.0), pml.ApproxDP(1.0, 1e-6)])
 @pytest.mark.parametrize("people", [None, "3,one-per=cell"])
 def test_measurements_of_a_rounded_strategy_hold(guarantee, people, tmp_path):
