@@ -18,8 +18,7 @@ from pmldesign.strategies import (
     WeightedProductsStrategy,
 )
 from pmldesign.verify import Verdict, read_archive
-from pmldesign.verify.forms import form
-from pmldesign.verify.forms.written import stream_rows
+from pmldesign.verify.forms import form, written
 
 
 def honest(path, name, **options):
@@ -188,7 +187,7 @@ def test_sums_beside_a_total_that_is_hardly_known(first, tmp_path, unwritten):
     assert header["form"] == "stream"
     arrays["w"][0] *= first
     result = fitted(path, header, arrays)
-    rows = next(stream_rows(arrays))
+    rows = next(written.stream_rows(arrays))
     assert not is_below(result, header, rows)
 
 
