@@ -38,6 +38,9 @@ PATIENCE = 0.5
 """Seconds between two looks at the parent; a look costs microseconds."""
 CONNECTION = 20
 """Seconds that the scheduler of a cluster has to answer in."""
+RESTART = {"distributed.deploy.lost-worker-timeout": "1h"}
+"""A worker that died may take so long to begin again; Dask gives it up after 15 s, which a busy
+machine takes, and where none is left it waits for ever."""
 
 
 class Lost(Enum):
@@ -214,9 +217,11 @@ def _with_dask(
 @contextmanager
 def _dask(workers: Workers) -> Iterator[Any]:
     """A client of the cluster, and the cluster itself where there is none."""
+    from dask import config
     from distributed import Client, LocalCluster
 
     with ExitStack() as stack:
+        stack.enter_context(config.set(RESTART))
         cluster: Any = workers.address
         if cluster is None:
             settings = {"threads_per_worker": 1, "dashboard_address": ":0"}

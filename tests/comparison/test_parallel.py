@@ -7,15 +7,20 @@ import pytest
 from jobs import blocked, die, square
 
 from pmldesign.comparison import LOST, Workers, parallel, run, run_all
+from pmldesign.comparison.parallel import RESTART
 from pmldesign.errors import InvalidInputError, PmldesignError
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    import distributed  # here, as every process of the tests below imports this module
+    import dask  # here, as every process of the tests below imports this module
+    import distributed
 
     settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with distributed.LocalCluster(**settings, silence_logs=logging.CRITICAL) as local:
+    with (
+        dask.config.set(RESTART),
+        distributed.LocalCluster(**settings, silence_logs=logging.CRITICAL) as local,
+    ):
         yield local.scheduler_address
 
 
@@ -54,6 +59,15 @@ def test_a_worker_that_dies_loses_its_task_only():
 def test_a_task_whose_worker_died_once_is_done_again(workers, tmp_path):
     tasks = [partial(square, 3), partial(die, tmp_path / "died"), partial(square, 4)]
     assert dict(run(tasks, workers)) == {0: 9, 1: "lived", 2: 16}
+
+
+def test_a_worker_that_is_slow_to_begin_again_is_waited_for(tmp_path):
+    """As on a busy machine: Dask gave up the only one, and the results never came."""
+    import dask
+
+    tasks = [partial(square, 3), partial(die, tmp_path / "died"), partial(square, 4)]
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}):
+        assert dict(run(tasks, Workers(1, backend="dask"))) == {0: 9, 1: "lived", 2: 16}
 
 
 def test_a_lost_task_is_an_error_where_all_are_needed(monkeypatch):
