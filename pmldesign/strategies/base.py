@@ -54,6 +54,9 @@ if TYPE_CHECKING:
 
 SMALL_ENTRIES = 2**23
 """Entries of R up to which its Gram matrix is formed for a sensitivity."""
+STEEP = 1e5
+"""Condition from which on errors are those of L as it is written: rounded another way they are off
+by more than `verify` allows."""
 
 
 class Strategy(Measurable, Drawn, Displayed):
@@ -292,7 +295,8 @@ class Strategy(Measurable, Drawn, Displayed):
         """
         self.require_answers(workload)
         factor = self.pseudo_inverse
-        if factor.shape[1] > factor.shape[0]:
+        steep = np.linalg.norm(self.matrix) * np.linalg.norm(factor) > STEEP * self.cells
+        if factor.shape[1] > factor.shape[0] and not steep:
             # R^+ = F Q^T with orthonormal Q: A F has the row norms of A R^+ and fewer columns.
             triangle = scipy.linalg.qr(factor.T, mode="r")[0][: self.cells]
             factor = np.asarray(triangle.T, dtype=np.float64)
