@@ -7,7 +7,6 @@ import pytest
 from jobs import blocked, die, square
 
 from pmldesign.comparison import LOST, Workers, parallel, run, run_all
-from pmldesign.comparison.parallel import RESTART
 from pmldesign.errors import InvalidInputError, PmldesignError
 
 
@@ -18,7 +17,7 @@ def cluster():
 
     settings = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (
-        dask.config.set(RESTART),
+        dask.config.set(parallel.RESTART),
         distributed.LocalCluster(**settings, silence_logs=logging.CRITICAL) as local,
     ):
         yield local.scheduler_address

@@ -168,7 +168,7 @@ def test_half_widths_that_end_far_too_late_are_refused(monkeypatch):
     wanted, asked = Targets(8.0, level=0.9), {"search_time": 0.01, "time_limit": 10.0}
     found = pml.least_budget("prefix:6", wanted, DELTA, **asked)
     assert found.mechanism.noise is Noise.GAUSSIAN
-    with pytest.raises(pml.InvalidInputError, match=r"Laplace noise take about 1\d\d s, far beyond"):
+    with pytest.raises(pml.InvalidInputError, match=r"Laplace noise take about 1\d\d s, far"):
         pml.least_budget("prefix:6", wanted, pml.PureDP(1), **asked)
     assert pml.least_budget("prefix:6", wanted, pml.PureDP(1), search_time=0.01).enough > 0
 
