@@ -15,7 +15,7 @@ __getattr__ = face(
         "nested": "solve_regions",
         "options": "DesignOptions",
         "participation.sampled": "with_parts",
-        "rivals": "error_seconds row_seconds",
+        "rivals": "error_seconds mechanism_seconds row_seconds",
         "streaming": "first_early require_streaming",
         "structured": "solve_all_ranges",
         "tables": "is_separate question separate_strategy solve_joined solve_tables",

@@ -8,7 +8,7 @@ from leakages import gaussian_envelope_delta, gaussian_slack_delta, laplace_leak
 
 import pmldesign as pml
 from pmldesign.cli import main
-from pmldesign.designs import dispatch, rivals
+from pmldesign.designs import dispatch, mechanism_seconds, rivals
 from pmldesign.files import verify_file, write_strategy
 from pmldesign.privacy import calibrate
 from pmldesign.strategies import Strategy, baseline
@@ -82,6 +82,15 @@ def test_with_a_delta_the_slower_noise_is_left_out_and_the_design_keeps_its_time
     assert found.gap < 1e-4
 
 
+def test_targets_that_only_all_distances_meet_are_refused_for_lack_of_time(monkeypatch):
+    promise, asked = pml.PML(1.0, alpha=0.05), {"search_time": 0.01, "time_limit": 20.0}
+    small = 0.38
+    assert pml.least_budget("prefix:12", small, promise, **asked).enough < np.log(20)
+    all_pairs_take(monkeypatch, 1e9)
+    with pytest.raises(pml.InvalidInputError, match="no time for all distances; allow more time"):
+        pml.least_budget("prefix:12", small, promise, **asked)
+
+
 def test_rows_are_left_out_whose_noise_would_end_after_the_limit(monkeypatch, capsys):
     promise = ["--delta=1e-4", "--alpha=0.05", "--time-limit=20"]
     all_pairs_take(monkeypatch, 1e9)
@@ -95,8 +104,8 @@ def test_rows_are_left_out_whose_noise_would_end_after_the_limit(monkeypatch, ca
 def test_of_differences_entry_by_entry_more_is_expected_than_of_counts():
     asked = parse_workload("prefix:512"), pml.PureDP(1, "replace"), pml.Noise.LAPLACE, np.inf
     entries = np.random.default_rng(1).standard_normal((512, 512))
-    slow = rivals.mechanism_seconds(Strategy("R", entries, np.linalg.inv(entries)), *asked)
-    quick = rivals.mechanism_seconds(baseline("identity", asked[0]), *asked)
+    slow = mechanism_seconds(Strategy("R", entries, np.linalg.inv(entries)), *asked)
+    quick = mechanism_seconds(baseline("identity", asked[0]), *asked)
     assert slow == pytest.approx(512**3 / 2 / 7e8)
     assert quick <= slow / 9
 

@@ -106,16 +106,25 @@ class Clock:
 
         If there is time for neither, None; where one is needed the quicker one.
         """
-        coarse = [strategy.coarse()] if self.guarantee.neighbours is Neighbours.REPLACE else []
-        seconds = {form: self._seconds(form, kind) for form in (strategy, *coarse)}
-        for form, each in seconds.items():
-            if each <= SOON or not self.options.stopping.late(self.spent + each + AROUND):
-                return form
-        return min(seconds, key=seconds.__getitem__) if needed else None
+        if self.options.time_limit is None:
+            return strategy
+        measured = self._measured(strategy)
+        every = self._seconds(measured, kind)
+        if self._allows(every):
+            return strategy
+        if self.guarantee.neighbours is Neighbours.REPLACE:
+            farthest = self._seconds(measured.coarse(), kind)
+            if self._allows(farthest) or (needed and farthest < every):
+                return strategy.coarse()
+        return strategy if needed else None
 
-    def _seconds(self, strategy: Strategy, kind: Noise) -> float:
+    def _allows(self, seconds: float) -> bool:
+        late = self.options.stopping.late(self.spent + seconds + AROUND)
+        return seconds <= SOON or not late
+
+    def _seconds(self, measured: Strategy, kind: Noise) -> float:
         """About how long its noise and its largest half-width take."""
-        asked = self._measured(strategy), self.normalised, self.guarantee
+        asked = measured, self.normalised, self.guarantee
         return mechanism_seconds(*asked, kind, math.inf, self.level)
 
     def _measured(self, strategy: Strategy) -> Strategy:

@@ -33,7 +33,7 @@ from pmldesign.designs.targets.budgets import (
     with_budget,
 )
 from pmldesign.designs.targets.clock import Clock
-from pmldesign.errors import InvalidInputError, PmldesignError
+from pmldesign.errors import InvalidInputError, PmldesignError, VacuousGuaranteeError
 from pmldesign.factorization import Factorization, answer, with_known
 from pmldesign.mechanisms import Mechanism, NoiseChoice, admissible, require_feasible
 from pmldesign.mechanisms.exact_error import OWN_GRID
@@ -347,8 +347,16 @@ def _needs(strategy: Strategy, kind: Noise, clock: Clock) -> Iterator[Answer]:
     """What a strategy needs with one noise."""
     guarantee = clock.guarantee
     factorization = answer(strategy, clock.normalised, guarantee.neighbours)
-    own_grid = clock.options.own_grid
-    return needs(strategy, factorization, guarantee, [kind], clock.level, own_grid)
+    asked = strategy, factorization, guarantee, [kind], clock.level, clock.options.own_grid
+    try:
+        yield from needs(*asked)
+    except VacuousGuaranteeError:
+        if not strategy.by_diameter:
+            raise
+        raise InvalidInputError(
+            "no budget below log(1/min alpha) meets the targets by the largest distance of two"
+            " cells, and there is no time for all distances; allow more time, or larger targets"
+        ) from None
 
 
 def _on(strategy: Strategy, budget: LeastBudget) -> Factorization:
