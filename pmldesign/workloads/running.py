@@ -6,6 +6,7 @@ which products with vectors take O(n): y_t = rate_t y_{t-1} + h_t x_t, answers q
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,11 @@ class AllRangesWorkload(Workload):
         """Vectors u, v with (A^T A)_ij = u_min(i,j) v_max(i,j)."""
         cells = np.arange(self.cells, dtype=np.float64)
         return cells + 1, self.cells - cells
+
+    @cached_property
+    def different_cells(self) -> int:
+        """All of them."""
+        return self.cells
 
     @property
     def distinct_shape(self) -> tuple[int, int]:

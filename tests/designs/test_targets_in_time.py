@@ -69,8 +69,8 @@ def test_with_a_delta_the_slower_noise_is_left_out_and_the_design_keeps_its_time
         limits.append(options.time_limit)
         return dispatch.solve(workload, p, options)
 
-    def estimate(_, noise, *__, by_diameter=False):
-        return 1e9 if noise is pml.Noise.LAPLACE and not by_diameter else 0.0
+    def estimate(_, noise, *__, **___):
+        return 1e9 if noise is pml.Noise.LAPLACE else 0.0
 
     monkeypatch.setattr(rivals, "calibration_seconds", estimate)
     monkeypatch.setattr("pmldesign.designs.targets.least.solve", solved)
