@@ -130,6 +130,8 @@ def command(asked: Asked) -> None:
         if asked.output is not None:
             _write(best, asked.output)
         note_coarse(best.norm_design.strategy)
+        if not best.norm_design.strategy.by_diameter:
+            note_coarse(best.mechanisms[0].strategy, pml=False, what="the noise of least-norm")
         designed = Designed(best, asked.output, asked.at_alpha)
         asked.outputs.begin(designed.section)
         bound = _bound(best, deadline, callback)

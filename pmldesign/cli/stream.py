@@ -18,7 +18,12 @@ from pmldesign.cli.process import complain
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import load_workload
 from pmldesign.files.atomic import check_writable, undisturbed
-from pmldesign.files.strategies import read_guarantee, read_question, read_strategy
+from pmldesign.files.strategies import (
+    read_guarantee,
+    read_question,
+    read_strategy,
+    read_unweighted,
+)
 from pmldesign.files.workloads import standard_input
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
@@ -308,9 +313,10 @@ def _guarantee(file: Path, promise: PromiseOptions) -> Guarantee:
 def _question(file: Path, strategy: Strategy, workload: str | None) -> Workload | None:
     """What the stream answers; None for what the strategy itself knows."""
     if workload is None:
-        if strategy.once.own_sums is not None:
+        workload = read_unweighted(file)
+        if workload is None and strategy.once.own_sums is not None:
             return None
-        workload = read_question(file)
+        workload = workload or read_question(file)
         if workload is None:
             raise InvalidInputError(
                 f"{file.name} does not say what it answers; give --workload, such as"

@@ -28,6 +28,7 @@ from pmldesign.designs.results import Design, Optimized, Searched
 from pmldesign.designs.rivals import (
     CLOSE,
     best_of,
+    in_time,
     require_time_for_error,
     with_rivals,
     with_time_for_noise,
@@ -231,7 +232,8 @@ def improve(
     sure = polished or searched or Noise.LAPLACE not in kinds
     if noise == "auto" and Noise.GAUSSIAN in kinds and sure:
         noise = "gaussian"
-    first = (polished and polished.before) or _least_norm(factorization, guarantee, noise)
+    measured = in_time(factorization, guarantee, options, searched) if searched else factorization
+    first = (polished and polished.before) or _least_norm(measured, guarantee, noise)
     tried = [first, *(search.mechanism for search in (polished, searched) if search is not None)]
     found = [on_own_grid(noisy, p, options.own_grid) for noisy in tried]
     mechanisms = _kept(found, None if cube is None else cube.mechanism, p)
@@ -297,17 +299,15 @@ def _cube_search(
     return _with_noise(searched, factorization, guarantee, "cube") if options.schema else searched
 
 
-def _least_norm(
-    factorization: Design, guarantee: Guarantee | None, noise: NoiseChoice
-) -> Mechanism:
+def _least_norm(design: Design, guarantee: Guarantee | None, noise: NoiseChoice) -> Mechanism:
     """The strategy of least norm with its noise."""
     return mechanism(
-        factorization.strategy,
-        factorization.workload,
+        design.strategy,
+        design.workload,
         guarantee=guarantee,
         noise=noise,
-        p=factorization.p,
-        neighbours=factorization.neighbours,
+        p=design.p,
+        neighbours=design.neighbours,
     )
 
 

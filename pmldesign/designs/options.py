@@ -33,6 +33,9 @@ ONE_STEP = 1e-9
 """Seconds for a part of a design where the time limit, or Ctrl-C, leaves none."""
 SEARCH_SECONDS, LEAST_GAIN = 20.0, 1e-3
 """When a search for Laplace noise ends that nobody has given a time: `time_limit`, `least_gain`."""
+SEARCHED_CELLS = 1024
+"""Largest number of cells for a search over all entries of a strategy for Laplace noise: of
+products, unions and ranges."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

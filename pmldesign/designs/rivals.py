@@ -25,8 +25,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pmldesign.designs.options import LEAST_TIME, DesignOptions
-from pmldesign.designs.results import Design, Optimized
+from pmldesign.designs.options import LEAST_TIME, SEARCHED_CELLS, DesignOptions
+from pmldesign.designs.results import Design, Optimized, Searched
 from pmldesign.designs.targets.accuracy import is_inverted, kinds_of_rows
 from pmldesign.errors import InfeasibleError, InvalidInputError, VacuousGuaranteeError
 from pmldesign.factorization import answer
@@ -200,8 +200,9 @@ def with_time_for_noise(
     if cells > WRITTEN_CELLS and not _is_merged(workload):
         return options, False
     shape = min(queries, cells), cells
-    # noise comes twice: on the strategy of least norm, and on what a search finds
-    seconds = 2 * max(calibration_seconds(guarantee, kind, *shape) for kind in kinds)
+    # noise comes twice: on the strategy of least norm, and on what a search of all entries finds
+    times = 2 if guarantee.pml or cells <= SEARCHED_CELLS else 1
+    seconds = times * max(calibration_seconds(guarantee, kind, *shape) for kind in kinds)
     coarse = guarantee.pml and not options.stopping.allows(seconds)
     if coarse:
         kind = best_of(kinds)
@@ -286,6 +287,18 @@ def mechanism_seconds(
     if not large and rows <= 4 * WRITTEN_CELLS:
         rows = math.ceil(rows * _compared_share(strategy.uncentred.matrix))
     return seconds + calibration_seconds(guarantee, noise, rows, cells, by_diameter=coarse)
+
+
+def in_time(
+    design: Design, guarantee: Guarantee | None, options: DesignOptions, searched: Searched
+) -> Design:
+    """The design beside what a search has found, coarse where its noise would end far too late."""
+    if guarantee is None or guarantee.neighbours is Neighbours.ADD_REMOVE:
+        return design
+    asked = design.strategy, design.workload, guarantee, searched.mechanism.noise, design.p
+    spent = design.seconds + searched.seconds
+    late = options.stopping.late(spent + mechanism_seconds(*asked))
+    return replace(design, strategy=design.strategy.coarse()) if late else design
 
 
 def _compared_share(matrix: Array) -> float:

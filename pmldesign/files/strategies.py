@@ -198,6 +198,12 @@ def read_question(path: PathName) -> str | None:
     return None if name is None else str(name)
 
 
+def read_unweighted(path: PathName) -> str | None:
+    """The name of the queries without weights; None where there are none. As `read_strategy`."""
+    name = read_held(path)[1].get("unweighted")
+    return None if name is None else str(name)
+
+
 def read_guarantee(path: PathName) -> Guarantee | None:
     """The guarantee that a file was made for, None if it has none; raises as `read_strategy`."""
     return _checked_guarantee(file_name(as_path(path)), read_held(path)[1])

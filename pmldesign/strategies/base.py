@@ -379,6 +379,10 @@ class Strategy(Measurable, Drawn, Displayed):
         """The running sums that R is made for, and their variances."""
         return None
 
+    def made_for(self, workload: Workload) -> Strategy:  # noqa: ARG002
+        """The same R for running sums that have other weights of the queries."""
+        return self
+
     def streaming(self) -> Strategy:
         """The lower-triangular strategy, n x n with positive diagonal, of the same Gram matrix.
 

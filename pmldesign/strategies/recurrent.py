@@ -25,6 +25,7 @@ from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.running import query_ratios
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.factor import Factor
@@ -185,6 +186,13 @@ class FactorStrategy(RecurrentStrategy):
     def own_sums(self) -> tuple[RunningSums, Array]:
         """The running sums that it is made for, and their variances."""
         return self.sums, self._variances(self.sums)
+
+    def made_for(self, workload: Workload) -> Strategy:
+        """The same C for running sums with other weights of the queries."""
+        sums = workload.running_sums
+        if query_ratios(workload, self.sums) is None or sums is None:
+            return self
+        return FactorStrategy(self.name, sums, self.diagonal, self.gains, self.decays)
 
     def scaled(self, factor: float) -> FactorStrategy:
         """C times a positive number."""

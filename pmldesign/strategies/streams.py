@@ -24,6 +24,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import read_only
+from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.recurrent import RecurrentStrategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.ranges import RangeWorkload
@@ -182,6 +183,15 @@ class StreamStrategy(ChainStrategy):
     def own_sums(self) -> tuple[RunningSums, Array]:
         """The running sums that it is made for, and their variances."""
         return self.sums, self.sums_variances
+
+    def made_for(self, workload: Workload) -> Strategy:
+        """The same C for running sums with other weights q of the queries: u q^2 is the same."""
+        ratios, sums = query_ratios(workload, self.sums), workload.running_sums
+        if ratios is None or sums is None or (ratios == 1).all():
+            return self
+        made = StreamStrategy(self.name, sums, self.u / ratios, self.w, self.nodes)
+        made.by_diameter = self.by_diameter
+        return made
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of the running sums that the strategy is made for."""

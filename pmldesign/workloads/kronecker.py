@@ -7,9 +7,9 @@ rows (i, l) and columns (j, k),
     row_quadratic(X)[i, l]  = sum_kk' Q_lk Q_lk' Y_i[k, k'],    Y_i[k, k'] = p_i^T X_kk' p_i,
     row_norms(H)[i, l]      = norm(q_l^T F_i)^2,                F_i[k, c] = sum_j P_ij H[(j,k), c],
 
-with X_kk' the matrix of the entries ((., k), (., k')) of X,
-so that all of them come from the same operations of the factors. More than two factors are split in
-half, and each half is a product again.
+with X_kk' the matrix of the entries ((., k), (., k')) of X (in the last line P and Q may change
+places), so that all of them come from the same operations of the factors. More than two factors are
+split in half, and each half is a product again.
 """
 
 from __future__ import annotations
@@ -86,13 +86,22 @@ class KroneckerOperator(Operator):
         return np.concatenate([inner.row_quadratic(form) for form in inner_forms])
 
     def row_norms(self, half: Array) -> Array:
-        """diag(A H H^T A^T), shape (m,), for H of shape (n, c)."""
+        """diag(A H H^T A^T), shape (m,), for H of shape (n, c).
+
+        A factor is asked for its norms once for each row of the other, which has fewer.
+        """
         outer, inner = self._halves()
-        total = np.zeros((outer.shape[0], inner.shape[0]))
-        for columns in column_blocks(outer.shape[0] * inner.shape[1], half.shape[1]):
-            block = half[:, columns].reshape(outer.shape[1], -1)
-            images = outer.matvec(block).reshape(outer.shape[0], inner.shape[1], -1)
-            total += np.stack([inner.row_norms(image) for image in images])
+        (m, n), (k, width) = outer.shape, inner.shape
+        total = np.zeros((m, k))
+        for columns in column_blocks(min(m * width, n * k), half.shape[1]):
+            block = half[:, columns]
+            if m <= k:
+                images = outer.matvec(block.reshape(n, -1)).reshape(m, width, -1)
+                total += np.stack([inner.row_norms(image) for image in images])
+            else:
+                turned = block.reshape(n, width, -1).swapaxes(0, 1).reshape(width, -1)
+                images = inner.matvec(turned).reshape(k, n, -1)
+                total += np.stack([outer.row_norms(image) for image in images], axis=1)
         return total.ravel()
 
     def matvec(self, x: Array) -> Array:

@@ -5,6 +5,7 @@ import pytest
 from leakages import gaussian_envelope_delta, gaussian_slack_delta, laplace_leakage_bound
 
 import pmldesign as pml
+from pmldesign.cli import main
 from pmldesign.designs import rivals
 from pmldesign.files import verify_file, write_strategy
 from pmldesign.privacy import calibrate, columns
@@ -57,6 +58,34 @@ def test_a_design_has_it_where_time_is_short(tmp_path, monkeypatch, noise, guara
     assert verify_file(tmp_path / "coarse.npz").holds
     compared = pml.compare("prefix:12", ["design"], guarantee=guarantee, time_limit=100.0)
     assert compared.rows[0].error == pytest.approx(best.error(), rel=1e-6)
+
+
+@pytest.mark.parametrize("workload", ["prefix:9", "all-range:4*total:2", "prefix:260"])
+def test_the_strategy_of_least_norm_has_it_beside_a_search_under_replace(
+    tmp_path, monkeypatch, capsys, workload
+):
+    def seconds(*_, by_diameter=False):
+        return 0.0 if by_diameter else 1e9
+
+    promise, asked = pml.PureDP(1.0, "replace"), {"search_time": 0.1, "noise": "laplace"}
+    exact = pml.all_designs(workload, guarantee=promise, **asked)
+    monkeypatch.setattr(rivals, "calibration_seconds", seconds)
+    monkeypatch.setattr(columns, "MOST_PAIRED", {1: 0})
+    found = pml.all_designs(workload, guarantee=promise, time_limit=20.0, **asked)
+    first, best = found.mechanisms[0], found.mechanisms[found.best]
+    assert first.strategy.by_diameter
+    assert not best.strategy.by_diameter or best is first
+    R = first.strategy.matrix
+    distances = np.abs(R[:, :, None] - R[:, None, :]).sum(axis=0)
+    assert distances.max() <= first.scale * (1 + 1e-12)
+    assert best.error() <= 1.1 * exact.mechanisms[exact.best].error()
+    if len(distances) > 256:  # of fewer verification knows all distances
+        write_strategy(tmp_path / "first.npz", found.norm_design, mechanism=first)
+        assert verify_file(tmp_path / "first.npz").holds
+    options = ["--neighbours=replace", "--epsilon=1", "--noise=laplace", "--search-time=0.1"]
+    with pytest.raises(SystemExit):
+        main(["optimize", workload, *options, "--time-limit=20"])
+    assert "noise of least-norm is for a bound on distances of cells" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("first", [False, True])

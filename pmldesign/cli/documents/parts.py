@@ -75,11 +75,11 @@ def announced(measured: Strategy, errors: float = 0.0) -> str:
     return f"{measured.name}: noise and errors of {rows} measurements of {cells} cells{about}"
 
 
-def note_coarse(measured: Strategy, *, pml: bool = True) -> None:
+def note_coarse(measured: Strategy, *, pml: bool = True, what: str = "the noise") -> None:
     """Say on standard error that noise is larger than it needs to be, if it is for lack of time."""
     far = "cells that are all as far apart as any two" if pml else "a bound on distances of cells"
     if measured.by_diameter:
-        note(f"the noise is for {far}, for lack of time")
+        note(f"{what} is for {far}, for lack of time")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from pmldesign.designs.laplace.candidates import (
     with_noise,
 )
 from pmldesign.designs.laplace.tables import weighted_products, weighted_tables
+from pmldesign.designs.options import SEARCHED_CELLS
 from pmldesign.designs.results import Searched
 from pmldesign.designs.rivals import mechanism_seconds, row_seconds
 from pmldesign.errors import InvalidInputError
@@ -56,9 +57,9 @@ DP_RESTARTS = 4
 RESTARTS, RESTARTS_ON_TABLES = 12, 2
 """Random starts, and perturbations of the best; few on tables, where none has gained on weighted
 tables."""
-SEARCHED_CELLS, SEARCHED_TABLES = 1024, 128
-"""Largest number of cells for a search over all entries of a strategy: of products, unions and
-ranges, and of tables, where weighted tables are far ahead of anything that a search has found."""
+SEARCHED_TABLES = 128
+"""Largest number of cells of tables for a search over all entries of a strategy: weighted tables
+are far ahead of anything that it has found. Of others `SEARCHED_CELLS`."""
 ORDERED = 3e8
 """Cubes of numbers of cells a second, of which an order is found."""
 PAIRED = 5e-9

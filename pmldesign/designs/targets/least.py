@@ -37,6 +37,7 @@ from pmldesign.errors import InvalidInputError, PmldesignError, VacuousGuarantee
 from pmldesign.factorization import Factorization, answer, with_known
 from pmldesign.mechanisms import Mechanism, NoiseChoice, admissible, require_feasible
 from pmldesign.mechanisms.exact_error import OWN_GRID
+from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
@@ -253,14 +254,19 @@ def _at_least(
 
 
 def _mechanism_of(best: Answer, queries: Workload, relation: Neighbours) -> Mechanism:
-    """The mechanism on the queries themselves."""
-    factorization, noise = answer(best.strategy, queries, relation), best.noise
+    """The mechanism on the queries themselves, which a stream answers as well."""
+    strategy, noise, calibration = best.strategy.made_for(queries), best.noise, best.calibration
+    factorization = answer(strategy, queries, relation)
+    if strategy is not best.strategy:  # by rounding other noise
+        promise, near = calibration.guarantee, calibration.scale
+        measured = factorization.strategy
+        calibration = calibrate(measured, promise, noise=noise, allow_vacuous=True, near=near)
     return Mechanism(
         factorization,
         noise,
         factorization.sensitivity(noise),
-        best.calibration.scale,
-        best.calibration,
+        calibration.scale,
+        calibration,
         math.inf,
         best.own_grid,
     )

@@ -179,6 +179,11 @@ class ParticipationStrategy(Strategy):
         }
         return scaled
 
+    def made_for(self, workload: Workload) -> Strategy:
+        """The same R for running sums that have other weights of the queries."""
+        made = self.whole.made_for(workload)
+        return self if made is self.whole else with_participation(made, self.participation)
+
     def streaming(self) -> Strategy:
         """The lower-triangular strategy of the same Gram matrix."""
         return ParticipationStrategy(self.whole.streaming(), self.participation)
