@@ -70,7 +70,7 @@ def test_the_strategy_of_least_norm_has_it_beside_a_search_under_replace(
     promise, asked = pml.PureDP(1.0, "replace"), {"search_time": 0.1, "noise": "laplace"}
     exact = pml.all_designs(workload, guarantee=promise, **asked)
     monkeypatch.setattr(rivals, "calibration_seconds", seconds)
-    monkeypatch.setattr(columns, "MOST_PAIRED", {1: 0})
+    monkeypatch.setitem(columns.MOST_PAIRED, 1, 0)
     found = pml.all_designs(workload, guarantee=promise, time_limit=20.0, **asked)
     first, best = found.mechanisms[0], found.mechanisms[found.best]
     assert first.strategy.by_diameter

@@ -161,7 +161,8 @@ def check_dense(strategy: Dense, checks: Checks) -> None:
     weaker, pml = WEAKER_LOSS, numbers.get("kind") == "pml"
     if pml and cells <= FEW:
         weaker = WEAKER_FEW
-    if not strategy.written or strategy.many:
+    bounded = strategy.many or (strategy.replace and arithmetic is rounding)
+    if bounded or not strategy.written:
         weaker = math.inf  # the loss may be that of bounds on the distances
     computed = Computed(
         spread,
@@ -172,7 +173,7 @@ def check_dense(strategy: Dense, checks: Checks) -> None:
         distances.known(),
         strategy.L,
         _weaker(strategy),
-        WEAKER_STRUCTURE if strategy.many or not strategy.exactly else WEAKER,
+        WEAKER_STRUCTURE if bounded or not strategy.exactly else WEAKER,
         weaker,
         arithmetic.WEAKEST,
         max(arithmetic.WEAKEST, strategy.rounding),
