@@ -194,7 +194,8 @@ def test_lists_are_nobody(tmp_path):
 def test_databases_tell_the_same_people_apart(tmp_path, kind, ids, expected):
     with duckdb.connect(str(tmp_path / "p.db")) as connection:
         connection.execute(f"CREATE TABLE people (id {kind}, kind VARCHAR)")
-        connection.executemany("INSERT INTO people VALUES (?, ?)", [(x, "a") for x in ids])
+        rows = [(str(x), "a") for x in ids]  # whole numbers beyond 2^64 are rounded by old versions
+        connection.executemany(f"INSERT INTO people VALUES (CAST(? AS {kind}), ?)", rows)
     assert people(people_of(f"duckdb:///{tmp_path}/p.db#people", FORM)) == expected
 
 
