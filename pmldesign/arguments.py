@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from numbers import Real
 from typing import Any, TypeVar
@@ -40,6 +40,13 @@ def as_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def as_numbers(texts: Iterable[str]) -> list[float] | None:
+    """The numbers that are written so; None if one of them is none."""
+    read = [as_number(text) for text in texts]
+    numbers = [number for number in read if number is not None]
+    return numbers if len(numbers) == len(read) else None
 
 
 def as_whole(text: str) -> int | None:

@@ -313,10 +313,9 @@ def _guarantee(file: Path, promise: PromiseOptions) -> Guarantee:
 def _question(file: Path, strategy: Strategy, workload: str | None) -> Workload | None:
     """What the stream answers; None for what the strategy itself knows."""
     if workload is None:
-        workload = read_unweighted(file)
-        if workload is None and strategy.once.own_sums is not None:
+        if strategy.once.own_sums is not None and read_unweighted(file) is None:
             return None
-        workload = workload or read_question(file)
+        workload = read_question(file)
         if workload is None:
             raise InvalidInputError(
                 f"{file.name} does not say what it answers; give --workload, such as"

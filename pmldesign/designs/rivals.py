@@ -293,7 +293,8 @@ def in_time(
     design: Design, guarantee: Guarantee | None, options: DesignOptions, searched: Searched
 ) -> Design:
     """The design beside what a search has found, coarse where its noise would end far too late."""
-    if guarantee is None or guarantee.neighbours is Neighbours.ADD_REMOVE:
+    unlimited = options.time_limit is None
+    if unlimited or guarantee is None or guarantee.neighbours is Neighbours.ADD_REMOVE:
         return design
     asked = design.strategy, design.workload, guarantee, searched.mechanism.noise, design.p
     spent = design.seconds + searched.seconds

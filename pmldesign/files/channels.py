@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.arguments import as_number, doubles
+from pmldesign.arguments import as_numbers, doubles
 from pmldesign.envelope import Channel, parse_channel
 from pmldesign.envelope.mechanisms import is_channel_name
 from pmldesign.errors import InvalidInputError
@@ -65,8 +65,8 @@ def read_prior(path: PathName, *, name: str = "prior") -> Array:
 
 
 def _load_prior(text: str) -> Array:
-    numbers = [as_number(entry) for entry in text.split(",")]
-    return read_prior(text) if None in numbers else np.array(numbers, dtype=np.float64)
+    numbers = as_numbers(text.split(","))
+    return read_prior(text) if numbers is None else np.array(numbers)
 
 
 def _dense(matrix: Any, _name: str) -> Array:

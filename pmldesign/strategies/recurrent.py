@@ -189,8 +189,8 @@ class FactorStrategy(RecurrentStrategy):
 
     def made_for(self, workload: Workload) -> Strategy:
         """The same C for running sums with other weights of the queries."""
-        sums = workload.running_sums
-        if query_ratios(workload, self.sums) is None or sums is None:
+        ratios, sums = query_ratios(workload, self.sums), workload.running_sums
+        if ratios is None or sums is None or (ratios == 1).all():
             return self
         return FactorStrategy(self.name, sums, self.diagonal, self.gains, self.decays)
 

@@ -253,15 +253,15 @@ def require_time(
         require_seconds(deadline, row_seconds(*asked))
 
 
-def require_seconds(deadline: float | None, seconds: float) -> None:
+def require_seconds(deadline: float, seconds: float) -> None:
     """Refuse what takes so long that it would end well after a deadline."""
     if is_late(deadline, seconds):
         raise InvalidInputError("the time limit came first")
 
 
-def is_late(deadline: float | None, seconds: float) -> bool:
+def is_late(deadline: float, seconds: float) -> bool:
     """Whether what takes so long would end well after a deadline of `time.perf_counter`."""
-    return deadline is not None and time.perf_counter() + seconds > deadline + BEYOND
+    return time.perf_counter() + seconds > deadline + BEYOND
 
 
 def usual_rows(

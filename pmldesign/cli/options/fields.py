@@ -29,7 +29,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 
 import click
 
-from pmldesign.arguments import as_number
+from pmldesign.arguments import as_number, as_numbers
 from pmldesign.cli.documents.document import Document, Section, Table, print_json, print_sections
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import atomic_write, check_writable
@@ -195,8 +195,8 @@ def numbers(name: str, text: str, *, example: str) -> list[float]:
     Raises:
         InvalidInputError: something in it is no number.
     """
-    found = [number for part in text.split(",") if (number := as_number(part)) is not None]
-    if len(found) <= text.count(","):
+    found = as_numbers(text.split(","))
+    if found is None:
         raise InvalidInputError(
             f"{name} must be numbers separated by commas, such as {example}; got {text!r}"
         )

@@ -38,7 +38,7 @@ from functools import cached_property
 from typing import Any
 
 from pmldesign.arguments import (
-    as_number,
+    as_numbers,
     as_whole,
     instance,
     non_negative,
@@ -259,9 +259,8 @@ def parse_plan(text: str) -> Plan:
 def _parse_noise(text: str) -> PlannedNoise:
     kind, _, values = (piece.strip() for piece in text.partition(":"))
     key, equals, last = values.rpartition("mu=")
-    read = [as_number(value) for value in (last if equals else values).split(",")]
-    numbers = [number for number in read if number is not None]
-    if len(numbers) < len(read):
+    numbers = as_numbers((last if equals else values).split(","))
+    if numbers is None:
         raise _misread(text)
     if kind == "laplace" and not equals and len(numbers) == 1:
         return PlannedNoise(Noise.LAPLACE, positive("epsilon of laplace", numbers[0]))

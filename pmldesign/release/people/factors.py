@@ -29,7 +29,7 @@ from functools import partial
 
 import numpy as np
 
-from pmldesign.arguments import as_number
+from pmldesign.arguments import as_number, as_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.release.people.attribute import Attribute
 from pmldesign.release.people.numbers import Number
@@ -216,9 +216,8 @@ def _of_bins(attribute: Number, text: str) -> Factor:
 
 
 def _linear(attribute: Number, arguments: Sequence[str], asked: str) -> Factor:
-    given = [as_number(text) for text in arguments]
-    values = np.array([number for number in given if number is not None and np.isfinite(number)])
-    if len(values) < len(given) or len(values) != len(attribute.points):
+    values = np.array(as_numbers(arguments) or [])
+    if not np.isfinite(values).all() or len(values) != len(attribute.points):
         raise InvalidInputError(
             f"{asked[:60]!r}: linear takes the value of a function at each of the "
             f"{len(attribute.points)} points {', '.join(attribute.points_text)} of "

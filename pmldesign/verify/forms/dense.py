@@ -26,14 +26,7 @@ from pmldesign.verify.forms.products import lower_of_factors
 from pmldesign.verify.forms.structured import UNKNOWN, Computed, check_computed, own_unit
 from pmldesign.verify.forms.written import centred, pseudo_inverse
 from pmldesign.verify.queries import Queries
-from pmldesign.verify.report import (
-    AGREEMENT,
-    WEAKER,
-    WEAKER_LOSS,
-    Arrays,
-    Checks,
-    Header,
-)
+from pmldesign.verify.report import AGREEMENT, WEAKER, WEAKER_LOSS, Arrays, Checks, Header
 from pmldesign.verify.streams.participation import Drawn, Pattern, dual_factor
 
 MOST_CELLS = 2048

@@ -38,14 +38,7 @@ from pmldesign.verify.balls import above, below, total
 from pmldesign.verify.distributions import Rows
 from pmldesign.verify.guarantees import dp_loss
 from pmldesign.verify.losses import pml_loss
-from pmldesign.verify.report import (
-    AGREEMENT,
-    WEAKER,
-    WEAKER_LOSS,
-    Checks,
-    Header,
-    as_number,
-)
+from pmldesign.verify.report import AGREEMENT, WEAKER, WEAKER_LOSS, Checks, Header, as_number
 
 SLACK = 1e-9
 """By how much a claim may exceed what is proved, relatively: products are not formed exactly."""
