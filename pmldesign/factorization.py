@@ -28,9 +28,10 @@ from pmldesign.privacy.noise import (
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import Participation, participation_refusal
 from pmldesign.workloads import DenseWorkload, Workload, as_workload
-from pmldesign.workloads.base import MAX_ENTRIES, check_entries
+from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.beside import as_public
 from pmldesign.workloads.public import RECORDS, Public, beside_records
+from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import TINY, Array
 from pmldesign_solvers.operators.scale import MODERATE, Exponents
 

@@ -32,10 +32,11 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import at_least, at_most
 from pmldesign.privacy.priors import Shifts
-from pmldesign.workloads.base import MAX_ENTRIES, Workload
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.display import Displayed, Facts
 from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.certificate.cells import lower_bound
+from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import EPS
 
 MOST_ENTRIES = 2**21

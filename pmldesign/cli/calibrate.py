@@ -22,8 +22,8 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import AnyParticipation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import DenseWorkload, Workload
-from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS
 from pmldesign.workloads.display import count_text
+from pmldesign_solvers.limits import MAX_ENTRIES, WRITTEN_CELLS
 
 MOST_SECONDS = 1200.0
 """For the errors of Laplace noise; about half of it is taken."""

@@ -53,7 +53,7 @@ from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.participation.schema import Participation, SampledParticipation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
-from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
 
 LENGTHS = 1.2e-5

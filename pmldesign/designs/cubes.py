@@ -20,8 +20,8 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import MOST_MEASURED, Noise
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
-from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.weighting import near_one
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.search.cubes import rank_of, solve
 
 MOST_LOOKED_AT = 128

@@ -61,19 +61,12 @@ from pmldesign.workloads import (
     UnionWorkload,
     Workload,
 )
-from pmldesign.workloads.base import MAX_ENTRIES
 from pmldesign.workloads.nested.regions import REGION_CELLS
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.running import AllRangesWorkload
+from pmldesign_solvers.limits import DENSE_CELLS, DENSE_ENTRIES, MAX_ENTRIES
 from pmldesign_solvers.norm.solution import Status, step_seconds
 
-DENSE_CELLS = 2048
-"""Largest number of cells of a union of products that is solved as one matrix.
-
-One with fewer queries is, if its design costs no more than a step on so many cells.
-"""
-DENSE_ENTRIES = 2**26
-"""Largest number of entries of such a union (512 MiB)."""
 WIDE = 1.75e8
 """Of n m^2 a second, that the design of a wide m x n matrix takes: its strategy is inverted, and
 every cell is looked at several times."""

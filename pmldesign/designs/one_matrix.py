@@ -12,13 +12,10 @@ from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
+from pmldesign_solvers.limits import MAX_PROGRAM_SIZE
 from pmldesign_solvers.norm.solution import Solution
 from pmldesign_solvers.operators.operator import power_mean
 from pmldesign_solvers.unions.cell_blocks import solve_in_time
-
-MAX_PROGRAM_SIZE = {"SCS": 400, "CLARABEL": 80}
-"""Rows and columns of the matrix variable of a semidefinite program, together. Clarabel takes
-0.7 GB for 80, 6.7 GB for 150, and aborts the process where there is no more memory."""
 
 
 def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design:

@@ -47,9 +47,9 @@ from pmldesign.strategies.baselines.registry import (
 from pmldesign.strategies.participation.schema import AnyParticipation, Participation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
-from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.union import by_attribute
+from pmldesign_solvers.limits import MAX_ENTRIES, WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import BEYOND, Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_sums import LONG

@@ -17,7 +17,7 @@ import scipy
 from numpy.lib import format as npy
 
 from pmldesign.errors import InvalidInputError, printable
-from pmldesign.workloads.base import MAX_ENTRIES
+from pmldesign_solvers.limits import MAX_ENTRIES
 
 EMPTY_LINES = 2**20
 """A sparse matrix has at most so many more rows, or columns, than entries."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from pmldesign.arguments import as_number
 from pmldesign.errors import FileError, InvalidInputError, printable
-from pmldesign.workloads.base import MAX_ENTRIES
+from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import Array
 
 LONGEST_LINE = 2**25

@@ -34,7 +34,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import rows_of
-from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from pmldesign.bounds import ANY_SIZE, Bound, Kind
 from pmldesign.plots.pictures import BOUND, COLOURS, one_axes, styled
 from pmldesign.strategies import Strategy
-from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:

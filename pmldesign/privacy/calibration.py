@@ -51,8 +51,8 @@ from pmldesign.privacy.outward import (
     unscaled,
 )
 from pmldesign.privacy.priors import OnPriors
-from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.display import Displayed, Facts
+from pmldesign_solvers.limits import WRITTEN_CELLS
 
 NEAR = 1e-2
 """Relative width of where the scale may be, after a look at a few of many columns."""

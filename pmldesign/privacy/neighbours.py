@@ -44,6 +44,7 @@ from pmldesign.privacy.columns import distance_blocks as distance_blocks
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import UNIT, factor_above, is_whole, raised, unscaled
 from pmldesign.workloads.public import NOTHING, Public, beside_records
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array, Indices
 
 if TYPE_CHECKING:
@@ -181,8 +182,6 @@ class Measurable(ABC):
         return {}
 
     def _of_matrix(self, neighbours: Neighbours, norm: Norm) -> float:
-        from pmldesign.workloads.base import WRITTEN_CELLS
-
         pairs = norm == "l1" and neighbours == Neighbours.REPLACE and self.cells <= WRITTEN_CELLS
         pairs = pairs and not self.by_diameter
         if pairs and self.public.kind != "groups":  # kept: a guarantee may ask for all of them
@@ -211,8 +210,6 @@ class Measurable(ABC):
     @cached_property
     def _many_columns(self) -> bool:
         """Whether the different columns are too many for the distances of all pairs."""
-        from pmldesign.workloads.base import WRITTEN_CELLS
-
         if self.cells <= WRITTEN_CELLS:
             return False
         labels = self.column_labels()

@@ -58,7 +58,7 @@ from pmldesign.strategies.whole.integers import Integers
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.strategies.whole.tables import TableCounts, table_of_ones
 from pmldesign.workloads import Workload
-from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 
 SMOOTHING = 4.0

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads import Workload
-from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.nested.regions import tops_of
 from pmldesign.workloads.public import Public
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array, Flags, Indices
 from pmldesign_solvers.trees.tree import Tree
 

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 from pmldesign.arguments import fixed, instance, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.columns import column_labels
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.merge import closed_inverse
 from pmldesign_solvers.operators.operator import RANK_CUTOFF, SVD_ENTRIES, Array
 

@@ -37,10 +37,11 @@ from pmldesign.strategies.arguments import (
     require_same_cells,
     strategy_matrix,
 )
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.display import Displayed, Drawn, Facts, count_text
 from pmldesign.workloads.public import NOTHING, Public
 from pmldesign.workloads.weighting import near_one
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import COMPLETE, Array, Flags, power_mean
 
 if TYPE_CHECKING:

@@ -36,8 +36,9 @@ from pmldesign.strategies.arguments import (
     require_same_cells,
 )
 from pmldesign.strategies.base import Strategy
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import RECORDS, Public
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array, Flags, Indices
 
 if TYPE_CHECKING:

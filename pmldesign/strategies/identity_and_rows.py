@@ -32,10 +32,11 @@ from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.beside import BesideStrategy
 from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.workloads.base import GRAM_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import Public
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.running import AllRangesWorkload
+from pmldesign_solvers.limits import GRAM_CELLS
 from pmldesign_solvers.operators.intervals import separable_trace
 from pmldesign_solvers.operators.operator import Array, Indices
 

@@ -34,9 +34,10 @@ from pmldesign.strategies.sensitivity import (
     product_labels,
 )
 from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.workloads.base import MAX_ENTRIES, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign.workloads.tables.base import positive_weights
+from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import Array, Indices, power_mean
 from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.kronecker import largest_sum

@@ -24,10 +24,11 @@ from pmldesign.privacy.outward import raised, root_above
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.beside import BesideStrategy
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import Public
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import products_over
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:

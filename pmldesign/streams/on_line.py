@@ -41,10 +41,11 @@ from pmldesign.streams.recurrences import (
 )
 from pmldesign.streams.rows import INPUT_BITS
 from pmldesign.streams.sums import Sums, question_of
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.running import RunningWorkload
 from pmldesign_solvers.intervals.beside import open_factor
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 
 

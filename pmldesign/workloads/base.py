@@ -19,6 +19,7 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.display import Displayed, Facts, count_text
 from pmldesign.workloads.public import NOTHING, Public
+from pmldesign_solvers.limits import GRAM_CELLS, MAX_ENTRIES
 from pmldesign_solvers.operators.dense import DenseOperator, largest_entries
 from pmldesign_solvers.operators.operator import (
     EPS,
@@ -34,14 +35,8 @@ if TYPE_CHECKING:
     from pmldesign.workloads.tables.base import AttributeTables
     from pmldesign_solvers.streams.chain import RunningSums
 
-MAX_ENTRIES = 2**29
-"""A workload with more entries than this (4 GiB) is never written out as a matrix."""
 LOOKED_AT = 2**22
 """Entries of a workload that are written out to see their signs."""
-GRAM_CELLS = 8192
-"""Up to so many cells the Gram matrix of a workload is formed (512 MiB)."""
-WRITTEN_CELLS = 2048
-"""Up to so many cells a product is written out where the matrix tells more than its factors."""
 
 
 def check_entries(

@@ -23,7 +23,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads import as_workload
-from pmldesign.workloads.base import MAX_ENTRIES, WRITTEN_CELLS, Workload
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.public import RECORDS, Public
@@ -31,6 +31,7 @@ from pmldesign.workloads.tables.base import asks_total
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import counts_asked, products_over, tables_asked
 from pmldesign.workloads.weighting import without_scale
+from pmldesign_solvers.limits import MAX_ENTRIES, WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
 
 KNOWN = 1e-10

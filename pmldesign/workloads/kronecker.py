@@ -22,9 +22,10 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.weighting import WeightedWorkload, factor_weights, scaled_factors
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.dense import NO_QUERIES, DenseOperator
 from pmldesign_solvers.operators.operator import (
     EPS,

@@ -26,7 +26,7 @@ from functools import cache
 from typing import NoReturn
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.named import NAMES, NamedWorkload
@@ -36,6 +36,7 @@ from pmldesign.workloads.tables.same import MAX_JOINED, as_tables, domain_of
 from pmldesign.workloads.union import UnionWorkload, as_marginals
 from pmldesign.workloads.weighting import weighted
 from pmldesign_solvers.joint.spaces import MOST_CELLS
+from pmldesign_solvers.limits import WRITTEN_CELLS
 
 MAX_PRODUCT_CELLS = 2**24
 """Cells of a product, of which no matrix is formed: beyond, one histogram needs over 128 MiB."""

@@ -11,8 +11,9 @@ import numpy as np
 import scipy
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.dense import DenseWorkload, check_matrix
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.dense import NO_QUERIES, first_seen, without_offsets
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices, Merged
 

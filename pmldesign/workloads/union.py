@@ -14,13 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.kronecker import MERGED_ENTRIES, KroneckerWorkload
 from pmldesign.workloads.tables.base import AttributeTables, asks_counts, asks_total, total_of
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.workload import TablesWorkload
 from pmldesign.workloads.weighting import without_scale
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.operator import EPS, Array, Merged
 

@@ -180,13 +180,13 @@ def test_bounds_take_the_place_of_too_many_distances(matrix, monkeypatch):
         exact = np.linalg.norm(apart, axis=1).max()
         assert exact * (1 - 1e-12) <= far <= 2 * exact * (1 + 1e-12) + 1e-12
     far, exact = pml.strategy(matrix).sensitivity_under("replace", "l1"), np.abs(apart).sum(axis=1)
-    monkeypatch.setattr("pmldesign.workloads.base.WRITTEN_CELLS", 1)
+    monkeypatch.setattr("pmldesign.privacy.neighbours.WRITTEN_CELLS", 1)
     far = pml.strategy(matrix).sensitivity_under("replace", "l1")
     assert exact.max() * (1 - 1e-12) <= far <= 2 * exact.max() * (1 + 1e-12) + 1e-12
 
 
 def test_leakage_of_many_columns_is_no_more_than_promised(monkeypatch):
-    monkeypatch.setattr("pmldesign.workloads.base.WRITTEN_CELLS", 3)
+    monkeypatch.setattr("pmldesign.privacy.neighbours.WRITTEN_CELLS", 3)
     for matrix in (sparse_integers(3, 8), RNG.standard_normal((2, 6)), np.eye(7)):
         scale = pml.calibrate(pml.strategy(matrix), pml.PML(0.7, 0.05), noise="laplace").scale
         assert laplace_leakage_bound(matrix, scale=scale, alpha=0.05) <= 0.7 * (1 + 1e-9)

@@ -309,7 +309,7 @@ def test_counts_of_too_many_cells_for_all_pairs_have_their_largest_distance(
 ):
     monkeypatch.setattr("pmldesign.strategies.baselines.written_queries.MAX_ENTRIES", 0)
     monkeypatch.setattr("pmldesign.workloads.base.MAX_ENTRIES", 63)  # pairs of 8 cells
-    monkeypatch.setattr("pmldesign.workloads.base.WRITTEN_CELLS", 0)
+    monkeypatch.setattr("pmldesign.privacy.neighbours.WRITTEN_CELLS", 0)
     workload = as_workload(text)
     A, power = workload.to_dense(), 1 if norm == "l1" else 2
     squares = (np.abs(A[:, :, None] - A[:, None]) ** power).sum(axis=0)

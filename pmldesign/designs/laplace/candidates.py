@@ -29,9 +29,9 @@ from pmldesign.privacy.public_sample import SampledAlpha
 from pmldesign.strategies import BASELINES, Strategy, baseline
 from pmldesign.strategies.identity_and_rows import IdentityAndRows
 from pmldesign.workloads import Workload
-from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.union import by_attribute, tables_asked
 from pmldesign.workloads.weighting import near_one
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.search import tents
 from pmldesign_solvers.search.descent import single_thread

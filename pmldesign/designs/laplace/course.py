@@ -40,9 +40,9 @@ from pmldesign.strategies import Strategy, baseline, product_strategy
 from pmldesign.strategies.baselines.nested import OrbitCounts, known_places, nested_of, of_weights
 from pmldesign.strategies.identity_and_rows import IdentityAndRows, outweigh
 from pmldesign.workloads import DenseWorkload, Workload
-from pmldesign.workloads.base import MAX_ENTRIES
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.union import tables_asked
+from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.norm.solution import BEYOND, Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search import laplace as l1_strategies

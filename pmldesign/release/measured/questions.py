@@ -23,7 +23,7 @@ from pmldesign.release.people.schema import Schema
 from pmldesign.release.post_processing import require_whole_cells
 from pmldesign.strategies.arguments import ANSWER_TOLERANCE
 from pmldesign.workloads import DenseWorkload, Workload
-from pmldesign.workloads.base import MAX_ENTRIES
+from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import Array
 
 MOST_NAMES = 6

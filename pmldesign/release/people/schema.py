@@ -49,10 +49,10 @@ from pmldesign.release.people.attribute import (
 from pmldesign.release.people.numbers import Number, as_numbers
 from pmldesign.strategies.participation.persons import ANY, CELL, PersonRows
 from pmldesign.strategies.whole.integers import Integers
-from pmldesign.workloads.base import WRITTEN_CELLS
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.nested.places import Places
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Indices
 
 Combination = tuple[tuple[int, tuple[int, ...]], ...]

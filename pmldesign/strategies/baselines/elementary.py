@@ -26,7 +26,8 @@ from pmldesign.privacy.outward import root_above
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.regular import RegularStrategy
 from pmldesign.strategies.identity_and_rows import IdentityAndRows
-from pmldesign.workloads.base import WRITTEN_CELLS, check_entries
+from pmldesign.workloads.base import check_entries
+from pmldesign_solvers.limits import WRITTEN_CELLS
 
 
 def identity(cells: int) -> Strategy:

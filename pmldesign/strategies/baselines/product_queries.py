@@ -43,9 +43,10 @@ from pmldesign.strategies.baselines.written_queries import differing_queries, di
 from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.sensitivity import diameter_of_product
 from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.tables.base import asks_total
 from pmldesign.workloads.union import products_over
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import RANK_CUTOFF, Array, Indices
 from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.eigenspaces import Eigenspaces, common_eigenspaces

@@ -25,11 +25,12 @@ from pmldesign.strategies.baselines.written_queries import (
     RunningQueries,
     as_matrix,
 )
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload
+from pmldesign.workloads.base import Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.weighting import near_one
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array, Flags, Indices
 
 FEW_CELLS = 256

@@ -28,9 +28,10 @@ from pmldesign.strategies.baselines.orthogonal import (
 )
 from pmldesign.strategies.baselines.queries import workload_strategy
 from pmldesign.strategies.baselines.trees import best_tree, haar_wavelet, tree, weighted_tree
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.union import by_attribute
+from pmldesign_solvers.limits import WRITTEN_CELLS
 
 SHARES = "equal-shares", "level-shares"
 """Of counts that nest: the budget divided evenly among the levels, or as is best at p = 2."""

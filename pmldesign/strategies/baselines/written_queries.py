@@ -16,7 +16,8 @@ from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import UNIT, factor_above, size, unscaled
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
-from pmldesign.workloads.base import MAX_ENTRIES, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
+from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import Array, Indices, column_blocks
 
 

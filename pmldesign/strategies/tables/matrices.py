@@ -29,12 +29,13 @@ from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import ADD_TABLE, nothing_but, read_only, require_measurements
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.structured import CountsStrategy
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign.workloads.tables.base import attribute_sets, attribute_sizes
 from pmldesign.workloads.tables.joined import JoinedTable, joined_over
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.joint.spaces import Inverse, Spaces, frame_of
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure import kronecker
 

@@ -25,7 +25,7 @@ from pmldesign.strategies.whole.integers import (
     largest_absolute_column,
     largest_square_column,
 )
-from pmldesign.workloads.base import WRITTEN_CELLS
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 
 SENSITIVITY_ROUNDING = 2.0**-40

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import WRITTEN_CELLS, Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.tables.base import (
@@ -34,6 +34,7 @@ from pmldesign.workloads.tables.base import (
     require_different,
 )
 from pmldesign.workloads.tables.marginals import FromMarginals, MarginalsWorkload
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.structure import kronecker
 

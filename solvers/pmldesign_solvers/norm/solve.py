@@ -18,6 +18,7 @@ from itertools import islice
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate, certify
+from pmldesign_solvers.limits import LARGEST_ROW_SPACE, MAX_PAIRS
 from pmldesign_solvers.norm import fixed_point, warm_start
 from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, final_status, in_units_of
 from pmldesign_solvers.norm.dense_dual import DensePoint, ScalingProblem
@@ -45,9 +46,6 @@ FEW_STEPS, STARTED_STEPS = 4, 12
 """Likewise at p = inf where the system of the interior point method is written out, from equal
 weights and from given ones: prefix:256 with weights over two orders of magnitude takes 15 steps and
 0.9 s; 1.2 s after 12 steps. From weights after 30 steps the method ends at a gap of 6e-6."""
-MAX_PAIRS = 2**21
-"""Largest number of pairs of distinct cells, those of 2048: a vector of weights takes 16 MiB.
-Chosen, not measured."""
 INTERIOR_STEPS = 60
 """Chosen, not measured: 50 solutions for pairs take 368 together."""
 EXHAUSTED = 0.1
@@ -57,9 +55,6 @@ CORRECTIONS = 20
 """How often a search goes on that believed its bounds to be closer than they are. Chosen, not
 measured."""
 ZERO = "the workload is zero: every answer is known without measuring anything"
-LARGEST_ROW_SPACE = 2**24
-"""Largest number of entries of a workload in coordinates of its row space, which is dense: 128 MiB.
-Chosen, not measured."""
 CRAWL = 12
 """Steps without a visible change of the gap before the fixed point gives way: 688
 eigendecompositions; 605, 651, 687 with 4, 6, 24, for as much time (benchmarks/constants.py)."""

@@ -6,6 +6,7 @@ __getattr__ = face(
     __name__,
     {
         "coordinates": "Columns ColumnSpaceWorkload GroundedWorkload Projected RowSpaceWorkload",
+        "deadline": "NEVER Deadline Effort Work",
         "dense": "DenseOperator distinct_rows first_seen without_offsets",
         "differences": "Cells Pairs diameter",
         "lbfgs": "TimeUpError descend",

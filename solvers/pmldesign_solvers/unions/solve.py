@@ -25,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate, lower_bound
+from pmldesign_solvers.limits import MAX_PAIRS
 from pmldesign_solvers.norm import fixed_point
 from pmldesign_solvers.norm.bounds_loop import BoundsLoop, LimitReachedError, Stages
 from pmldesign_solvers.norm.solution import (
@@ -35,7 +36,6 @@ from pmldesign_solvers.norm.solution import (
     Status,
     step_seconds,
 )
-from pmldesign_solvers.norm.solve import MAX_PAIRS
 from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.operators.operator import EPS, Array, Operator
 from pmldesign_solvers.structure import kronecker

@@ -1,0 +1,24 @@
+"""Size limits: how large a matrix, a table or a list may be, each with its reason.
+
+Beyond a limit the structure of a workload is used, or it is refused with its size and a remedy.
+Nothing else decides that something is too large: no code predicts how long it would take.
+"""
+
+MAX_ENTRIES = 2**29
+"""A matrix with more entries (4 GiB) is never written out."""
+GRAM_CELLS = 8192
+"""Cells of a Gram matrix that is formed (512 MiB)."""
+WRITTEN_CELLS = 2048
+"""Cells of a product that is written out where the matrix tells more than its factors."""
+
+DENSE_CELLS = 2048
+"""Cells of a union of products that is solved as one matrix (10 s at p = 2)."""
+DENSE_ENTRIES = 2**26
+"""Entries of such a union (512 MiB)."""
+MAX_PAIRS = 2**21
+"""Pairs of distinct cells under replace, those of 2048: a vector of weights takes 16 MiB."""
+LARGEST_ROW_SPACE = 2**24
+"""Entries of a workload in coordinates of its row space, which is dense (128 MiB)."""
+MAX_PROGRAM_SIZE = {"SCS": 400, "CLARABEL": 80}
+"""Rows and columns of the matrix variable of a semidefinite program, together: Clarabel takes
+0.7 GB for 80, 6.7 GB for 150, and aborts the process where there is no more memory."""
