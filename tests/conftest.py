@@ -5,6 +5,8 @@ import pytest
 from hypothesis import settings
 from sweeps import left_out
 
+from pmldesign import store
+
 # timing never decides a test, and a run of the same files can be repeated: examples depend on the
 # numbers in all that is imported. --hypothesis-profile thorough looks elsewhere, and at more; it
 # alone heeds --hypothesis-seed
@@ -33,6 +35,7 @@ def pytest_collection_finish():
 def quick_disk(monkeypatch):
     """A killed process leaves to the system what it has written."""
     monkeypatch.setattr(os, "fsync", lambda _handle: None)
+    monkeypatch.setattr(store, "SYNCHRONOUS", "OFF")
 
 
 @pytest.fixture
