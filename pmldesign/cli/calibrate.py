@@ -43,7 +43,6 @@ class Asked:
     p: float = option(
         "Of the error that --noise auto compares; 2 to inf.", default=2.0, check=exponent
     )
-    allow_vacuous: bool = option("Accept a guarantee that needs no noise at all.")
     question: QuestionOptions = group(weights=None)
     at_alpha: float | None = at_alpha()
     outputs: Outputs = group(
@@ -84,7 +83,6 @@ def command(asked: Asked) -> None:
             noise=asked.promise.noise,
             p=asked.p,
             known=public,
-            allow_vacuous=asked.allow_vacuous,
         )
         document = _document(Said(noisy, asked.at_alpha), measured.name, asked.p)
     asked.outputs.deliver(document)

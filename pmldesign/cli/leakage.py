@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pmldesign.arguments import non_negative, positive
+from pmldesign.arguments import as_number, non_negative, positive
 from pmldesign.cli.documents.document import Document, Section, Table, progress
 from pmldesign.cli.options.fields import (
     Outputs,
@@ -21,10 +21,11 @@ from pmldesign.cli.options.fields import (
     numbers,
     option,
 )
-from pmldesign.cli.options.promises import AlphaOptions
+from pmldesign.cli.options.promises import parse_alpha
 from pmldesign.cli.options.questions import STRATEGY_HELP, QuestionOptions, WorkloadName
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms.losses import alpha_curve, leakage
+from pmldesign.privacy.guarantee_syntax import SAMPLE
 from pmldesign.privacy.loss import SHARES
 from pmldesign.privacy.outward import at_least, at_most, shortest
 
@@ -36,7 +37,6 @@ Alpha = float | tuple[float, ...]
 DRAWN = 40
 """Steps of the picture of --alpha-curve."""
 ASKED = ("scale", "alpha", "epsilon", "share")
-CELLS = {"help": "The least probability of each cell, one number a cell."}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +49,12 @@ class Asked:
         required=True,
         metavar="SCALE[,SCALE...]",
     )
-    alpha: str | None = option(
-        "Every cell has at least this probability; in (0, 1/cells].", metavar="ALPHA[,ALPHA...]"
+    alpha: str = option(
+        "Least probability of a cell, in (0, 1/cells]; a file with one number for each cell; or"
+        " lower confidence limits from a public sample.",
+        required=True,
+        metavar="ALPHA,...|FILE|sample:FILE[,confidence=0.99]",
     )
-    alphas: AlphaOptions = group(alpha_file=CELLS)
     noise: str = option(
         "The noise on every measurement.",
         default="laplace",
@@ -78,7 +80,7 @@ def command(asked: Asked) -> None:
     scales = numbers("--scale", asked.scale, example="0.5,1,2")
     for scale in scales:
         (positive if asked.noise == "laplace" else non_negative)("scale", scale)
-    least = _alphas(asked.alpha, asked.alphas.vector())
+    least = _alphas(asked.alpha)
     if asked.noise == "laplace" and asked.epsilon is not None:
         raise InvalidInputError("--epsilon is for --noise gaussian; leave it out")
     if asked.noise == "gaussian" and asked.epsilon is None:
@@ -157,15 +159,11 @@ _EXPLAINED = {
 }
 
 
-def _alphas(alphas: str | None, vector: tuple[float, ...] | None) -> list[Alpha]:
-    """The values of --alpha, or the vector of a file."""
-    if alphas is not None and vector is None:
-        return [*numbers("--alpha", alphas, example="0.01,0.05")]
-    if vector is not None and alphas is None:
-        return [vector]
-    raise InvalidInputError(
-        "give one of --alpha, such as 0.01,0.05, --alpha-file and --alpha-sample"
-    )
+def _alphas(text: str) -> list[Alpha]:
+    """The values of --alpha: numbers, or one vector from a file or a sample."""
+    if text.startswith(SAMPLE) or ("," not in text and as_number(text) is None):
+        return [parse_alpha(text)]
+    return [*numbers("--alpha", text, example="0.01,0.05")]
 
 
 def _record(row: dict[str, Any]) -> dict[str, Any]:

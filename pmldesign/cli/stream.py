@@ -191,8 +191,12 @@ class Asked:
     file: Path = argument(click.Path(path_type=Path))
     promise: PromiseOptions = group(
         epsilon={"help": "Privacy parameter; by default the guarantee is that of FILE."},
-        delta={"help": "Slack of the guarantee."},
-        **dict.fromkeys(("alpha", "alphas", "failure", "noise")),
+        delta={"help": "Delta of the guarantee, in (0, 1)."},
+        guarantee={
+            "help": "Guarantee in one text, instead of --epsilon and --delta: dp:1,delta=1e-6,"
+            " zcdp:0.5, gdp:1 or renyi:8,0.3."
+        },
+        **dict.fromkeys(("alpha", "noise")),
     )
     state: Path | None = option(
         "Go on from this file if it exists, and keep it up to date. It holds raw data.",

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import click
-
 from pmldesign.arguments import as_number
 from pmldesign.cli.documents.document import note, progress
 from pmldesign.cli.documents.parts import note_coarse
@@ -30,15 +28,20 @@ from pmldesign.designs.targets.accuracy import Targets, as_targets, named_target
 from pmldesign.designs.targets.least import BUDGET_GAP, least_budget
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.files import read_prior, write_strategy
+from pmldesign.privacy.guarantee_syntax import PLACEHOLDER
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.workloads import Workload
 
 LEAST: dict[str, Any] = {
-    **dict.fromkeys(("epsilon", "rho", "mu", "renyi")),
-    "delta": {"help": "Slack or failure probability, with epsilon."},
-    "alpha": {"help": "PML: every cell has at least this probability."},
-    "noise": {"help": "auto takes the noise that needs less."},
+    "epsilon": None,
+    "delta": {"help": "Delta of DP, or the failure probability of PML, in (0, 1)."},
+    "guarantee": {
+        "help": "Guarantee with an open budget, instead of --delta and --alpha: dp, dp:delta=1e-6,"
+        " zcdp, gdp, renyi:8 or pml:alpha=0.1,delta=1e-6,failure=slack.",
+        "metavar": "KIND[:KEY=VALUE...]",
+    },
+    "noise": {"help": "Kind of noise; auto chooses the smaller budget."},
 }
 """The options of a guarantee whose budget is looked for."""
 GAP = {
@@ -119,11 +122,6 @@ class Asked:
 
     workload: str = argument(WorkloadName())
     accuracy: AccuracyOptions = group()
-    currency: str = option(
-        "What is to be least: of DP or PML, zCDP, Gaussian DP.",
-        default="epsilon",
-        type=click.Choice(["epsilon", "rho", "mu"]),
-    )
     promise: PromiseOptions = group(**LEAST)
     limits: LimitOptions = group(rel_gap=GAP, time_limit={"help": "For everything."})
     search_time: float | None = search_time("For the search of a strategy for Laplace noise.")
@@ -139,12 +137,12 @@ def command(asked: Asked) -> None:
     """Find the least budget at which every query of WORKLOAD is accurate enough.
 
     WORKLOAD is as for `pmldesign optimize`. The accuracy is a standard deviation or a half-width
-    for all queries, or one for each query or part. Without --delta, --currency rho or mu the noise
-    is Laplace noise.
+    for all queries, or one for each query or part. Without --delta or --guarantee the noise is
+    Laplace noise.
     """
     noise, gap = asked.promise.noise, asked.limits.rel_gap
     public = asked.question.public(asked.promise.neighbours)
-    guarantee = _promise(asked.promise, asked.currency)
+    guarantee = _promise(asked.promise)
     asked.question.require_cells([guarantee])
     queries = asked.question.queries(asked.workload, note)
     participation = asked.question.takes_part
@@ -180,12 +178,11 @@ def command(asked: Asked) -> None:
         )
 
 
-def _promise(options: PromiseOptions, currency: str) -> Guarantee:
-    """The guarantee whose budget is looked for; the one that it has here does not count."""
-    if currency != "epsilon" and options.delta is not None:
-        raise InvalidInputError(f"--delta is for --currency epsilon, not {currency}; leave it out")
-    budget: dict[str, Any] = {currency: 1e-6}
-    guarantee = replace(options, **budget).build()
+def _promise(options: PromiseOptions) -> Guarantee:
+    """The guarantee whose budget is searched for."""
+    if options.guarantee is None:
+        options = replace(options, epsilon=PLACEHOLDER)
+    guarantee = options.build(open_budget=True)
     assert guarantee is not None
     return guarantee
 

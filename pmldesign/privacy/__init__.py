@@ -12,6 +12,7 @@ __getattr__ = face(
         "composition": "composed",
         "curves": "PrivacyCurve curve_of laplace_renyi pure_curve",
         "gaussian_leakage": "envelope_from_distances slack_from_distances",
+        "guarantee_syntax": "guarantee_text parse_guarantee",
         "guarantees": "ApproxDP ApproxPML EnvelopePML GaussianDP KINDS PML PureDP ZCDP from_json",
         "laplace_leakage": "extreme_output_leakage laplace_leakage_from_distances",
         "neighbours": "DistanceProfile Neighbours distinct_columns "

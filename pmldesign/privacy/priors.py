@@ -116,13 +116,12 @@ class OnPriors(Promise):
             return VacuousGuaranteeError(
                 f"epsilon must be below log(1/min alpha) = {-math.log(least):.6g}, got "
                 f"{shortest(self.epsilon)}: every mechanism satisfies that, nobody is protected; "
-                "lower epsilon (in Python, allow_vacuous=True accepts it)"
+                "lower epsilon"
             )
         delta = f" and delta {shortest(self.delta)}" if self.delta > 0 else ""
         return VacuousGuaranteeError(
             f"epsilon {shortest(self.epsilon)}{delta} with min alpha {shortest(least)} are met by "
-            "this strategy without any noise, nobody is protected; lower them (in Python, "
-            "allow_vacuous=True accepts it)"
+            "this strategy without any noise, nobody is protected; lower them"
         )
 
     def shifts(self, cells: int) -> Shifts | None:

@@ -62,11 +62,11 @@ def refused(run, tmp_path):
         (
             ["--epsilon", "1", "--alpha", "0.1", "--neighbours", "add-remove"],
             INPUT,
-            "leave --neighbours out",
+            "remove --neighbours",
         ),
         (["--epsilon", "1", "--neighbours", "both"], INPUT, "add-remove"),
         (["--epsilon", "1", "--noise", "uniform"], INPUT, "laplace"),
-        (["--epsilon", "1", "--alpha", "0.1", "--failure", "both"], INPUT, "slack"),
+        (["--guarantee", "pml:1,alpha=0.1,delta=0.1,failure=both"], INPUT, "slack"),
         (["--epsilon", "1.4", "--alpha", "0.25"], VACUOUS, "nobody is protected"),
         (["--epsilon", "3", "--alpha", "0.1", "--delta", "0.1"], VACUOUS, "log(1/min alpha)"),
         (["--epsilon", "1", "--noise", "gaussian"], INFEASIBLE, "use noise 'laplace'"),
@@ -263,13 +263,12 @@ def test_strategies_that_cannot_be_compared(refused, no_solve, tmp_path, strateg
 def test_alpha_files(refused, no_solve, tmp_path):
     np.savetxt(tmp_path / "three.csv", np.full(3, 0.1))
     np.savetxt(tmp_path / "much.csv", np.full(4, 0.3))
-    start = ["optimize", "prefix:4", "--epsilon", "1", "--alpha-file"]
+    start = ["optimize", "prefix:4", "--epsilon", "1", "--alpha"]
     refused(*start, "three.csv", code=INPUT, says="each of the k = 4 cells, got 3")
     refused(*start, "much.csv", code=INPUT, says="sum of at most 1")
     refused(*start, "missing.csv", code=FILE, says="No such file")
     np.save(tmp_path / "long.npy", np.full((2, 3), np.longdouble(10) ** 400))  # beyond a double
     refused(*start, "long.npy", code=INPUT, says="one row or one column")
-    refused(*start, "three.csv", "--alpha", "0.1", code=INPUT, says="not both")
 
 
 def test_commands(refused, run):
@@ -291,9 +290,8 @@ def test_commands(refused, run):
         (["--solver", "clarabel", "--method", "scaling"], "--solver is for --method primal"),
         (["--max-steps", "1000", "--method", "primal"], "--max-steps is for --method scaling"),
         (["--max-steps", "5", "--method", "dual"], "--max-steps is for --method scaling"),
-        (["--failure", "envelope"], "give --alpha and --delta"),
-        (["--failure", "slack", "--epsilon", "1", "--delta", "0.1"], "give --alpha and --delta"),
-        (["--failure", "slack", "--epsilon", "1", "--alpha", "0.1"], "give --alpha and --delta"),
+        (["--guarantee", "dp:1,delta=0.1,failure=slack"], "'failure' is not a key of dp"),
+        (["--guarantee", "pml:1,alpha=0.1,failure=slack"], "failure needs a delta"),
         (["--p", "20000", "--noise", "laplace"], "at most 10000 or inf for Laplace noise"),
         (["--p", "20000", "--epsilon", "1"], "at most 10000 or inf for Laplace noise"),
         (
@@ -418,7 +416,7 @@ def test_an_option_without_a_value_points_to_the_help_of_its_command(refused):
         "schema people.csv --private --epsilon 1 --delta 1e-6 -o people.csv",
         "schema people.csv --private --epsilon 1 --delta 1e-6 --ledger spent -o spent",
         "optimize w.npz --epsilon 1 -o w.npz",
-        "optimize prefix:2 --epsilon 1 --alpha-file a.csv --csv a.csv",
+        "optimize prefix:2 --epsilon 1 --alpha a.csv --csv a.csv",
         "compare a.csv --epsilon 1 --csv a.csv",
         "compare prefix:2 --strategies design,a.csv --csv ./a.csv",
         "workload w.npz -o w.npz",

@@ -90,7 +90,7 @@ def test_pml_scale_meets_corollary_1_and_no_smaller_one_does(run, name, alpha, e
 def test_alpha_file(run, tmp_path):
     alpha = [0.4, 0.1, 0.05, 0.2]
     np.savetxt(tmp_path / "alpha.csv", alpha)
-    shown = run.json("calibrate", "prefix:4", "--epsilon", 1, "--alpha-file", "alpha.csv")
+    shown = run.json("calibrate", "prefix:4", "--epsilon", 1, "--alpha", "alpha.csv")
     assert corollary_1(STRATEGIES["prefix:4"], alpha, shown["scale"]) == pytest.approx(1, rel=1e-5)
     assert "from 0.05 to 0.4" in shown["guarantee"]
 
@@ -121,8 +121,9 @@ def test_slack_of_two_cells_by_the_hockey_stick(run):
     # one record in cell 0 with probability alpha, P_Y = alpha P_0 + (1 - alpha) P_1: delta is
     # int (P_0 - e^eps P_Y)_+ = (1 - e^eps alpha) HS of e^eps (1 - alpha)/(1 - e^eps alpha)
     alpha, epsilon, delta = 0.2, 0.5, 0.02
-    options = ["--epsilon", epsilon, "--delta", delta, "--alpha", alpha, "--noise", "gaussian"]
-    slack = run.json("calibrate", "histogram:2", *options, "--failure", "slack")
+    pml = f"pml:{epsilon},delta={delta},alpha={alpha}"
+    gaussian = ["--noise", "gaussian"]
+    slack = run.json("calibrate", "histogram:2", "--guarantee", f"{pml},failure=slack", *gaussian)
     sigma = slack["scale"]
     y = np.linspace(-15 * sigma, 15 * sigma, 400_001)
     step = math.sqrt(2)  # the distance of the two columns, and the only direction that matters
@@ -134,8 +135,10 @@ def test_slack_of_two_cells_by_the_hockey_stick(run):
     excess = np.maximum(first - math.exp(epsilon) * mixed, 0).sum() * (y[1] - y[0])
     assert excess == pytest.approx(delta, rel=1e-4)
     # the envelope: how often l(Y) itself exceeds epsilon is at most what is promised
-    default = run.json("calibrate", "histogram:2", *options)
-    assert default == run.json("calibrate", "histogram:2", *options, "--failure", "envelope")
+    numbers = ["--epsilon", epsilon, "--delta", delta, "--alpha", alpha]
+    default = run.json("calibrate", "histogram:2", *numbers, *gaussian)
+    envelope = f"{pml},failure=envelope"
+    assert default == run.json("calibrate", "histogram:2", "--guarantee", envelope, *gaussian)
     rng = np.random.default_rng(0)
     sigma = default["scale"]
     for prior in (alpha, 0.5, 1 - alpha):
@@ -200,16 +203,14 @@ def test_the_table_says_what_json_says(run):
 
 
 @pytest.mark.parametrize(
-    "options", [["--epsilon", 3], ["--epsilon", 2.2, "--delta", 0.5, "--failure", "slack"]]
+    "guarantee", ["pml:3,alpha=0.1", "pml:2.2,alpha=0.1,delta=0.5,failure=slack"]
 )
-def test_vacuous_guarantees_are_refused_unless_allowed(run, options):
-    options = ["calibrate", "histogram:4", "--alpha", 0.1, *options]
-    result = run(*options)
+def test_vacuous_guarantees_are_refused(run, guarantee):
+    result = run("calibrate", "histogram:4", "--guarantee", guarantee)
     assert result.exit_code == 4
     assert result.stdout == ""
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
-    assert run.json(*options, "--allow-vacuous")["scale"] == 0
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_vacuous_guarantees_are_refused_unless_allowed(run, options):
         (["histogram:4", "--epsilon", "1", "--alpha", "0.3"], 2, "(0, 0.25] for k = 4"),
         (["histogram:4", "--epsilon", "1", "--p", "1"], 2, "p must be in [2, inf]"),
         (["histogram:4", "--epsilon", "1", "--p", "20000"], 2, "at most 10000 or inf"),
-        (["histogram:4", "--epsilon", "1", "--failure", "slack"], 2, "give --alpha and --delta"),
+        (["histogram:4", "--guarantee", "dp:1,failure=slack"], 2, "not a key of dp"),
         (["histogram:4", "--epsilon", "1", "--workload", "prefix:5"], 2, "the same cells"),
         (["haar:4", "--epsilon", "1", "--workload", "none:4"], 2, "unknown workload"),
         (["window:3,2", "--epsilon", "1", "--alpha", "0.1", "--noise", "gaussian"], 5, "laplace"),
@@ -279,8 +280,8 @@ def test_what_takes_long_is_announced(run, monkeypatch):
     monkeypatch.setattr(pmldesign.cli.calibrate, "progress", lambda: nullcontext(lines.append))
     monkeypatch.setattr(parts, "svd_seconds", lambda rows, cells: rows + cells)
     np.save("R.npy", np.vstack([np.ones(3), np.eye(3)])[:2])
-    run("calibrate", "R.npy", "--rho", 0.5)
-    run("calibrate", "prefix:4", "--rho", 0.5)
+    run("calibrate", "R.npy", "--guarantee", "zcdp:0.5")
+    run("calibrate", "prefix:4", "--guarantee", "zcdp:0.5")
     assert [line.split(": ")[1] for line in lines] == [
         "noise and errors of 2 measurements of 3 cells, up to about 5 s",
         "noise and errors of 4 measurements of 4 cells",
@@ -289,7 +290,7 @@ def test_what_takes_long_is_announced(run, monkeypatch):
 
 def test_verification_is_announced(run, monkeypatch):
     lines = []
-    run("optimize", "prefix:4", "--rho", 0.5, "-o", "sums.npz")
+    run("optimize", "prefix:4", "--guarantee", "zcdp:0.5", "-o", "sums.npz")
     monkeypatch.setattr(pmldesign.cli.verify, "progress", lambda: nullcontext(lines.append))
     assert run("verify", "sums.npz").exit_code == 0
     assert lines == ["sums.npz: every number that it claims is computed again"]
@@ -307,5 +308,7 @@ def test_errors_of_many_minutes_are_announced_or_refused(run, monkeypatch):
     assert not lines
     assert run("calibrate", "prefix:4", "--epsilon", 1, "--delta", 1e-6, "--p", 3).exit_code == 0
     assert lines[0].endswith("4 measurements of 4 cells, up to about 4800 s")
-    assert run("calibrate", "prefix:4", "--rho", 1, "--noise", "gaussian").exit_code == 0
+    assert (
+        run("calibrate", "prefix:4", "--guarantee", "zcdp:1", "--noise", "gaussian").exit_code == 0
+    )
     assert lines[1].endswith("4 measurements of 4 cells")

@@ -266,7 +266,7 @@ def test_several_processes(run, monkeypatch):
         (["prefix:2..4*histogram:2..4"], "a family has one"),
         (["prefix:16.."], "not a whole number"),
         (["prefix:4", "--epsilon", "1,,2"], "--epsilon must be numbers"),
-        (["prefix:4", "--epsilon", "1", "--alpha", "0.1;0.2"], "--alpha must be numbers"),
+        (["prefix:4", "--epsilon", "1", "--alpha", "0.1,x"], "--alpha must be numbers"),
         (["prefix:4", "--epsilon", "1", "--delta", ""], "--delta must be numbers"),
         (["prefix:4", "--delta", "1e-6,1e-9"], "need --epsilon"),
         (["prefix:4", "--jobs", "0"], "jobs must be a whole number of at least 1"),

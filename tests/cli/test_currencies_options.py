@@ -1,4 +1,4 @@
-"""--rho, --mu and --renyi in every command that takes a guarantee."""
+"""--guarantee in every command that takes a guarantee."""
 
 import math
 from pathlib import Path
@@ -12,7 +12,11 @@ BRIEFLY = ("--search-time", "0.05")
 
 @pytest.mark.parametrize(
     ("option", "value", "sigma"),
-    [("--rho", "0.125", 2.0), ("--mu", "0.25", 4.0), ("--renyi", "8,0.25", 4.0)],
+    [
+        ("--guarantee", "zcdp:0.125", 2.0),
+        ("--guarantee", "gdp:0.25", 4.0),
+        ("--guarantee", "renyi:8,0.25", 4.0),
+    ],
 )
 def test_gaussian_scales_are_exact(run, option, value, sigma):
     shown = run.json("calibrate", "histogram:4", option, value, "--noise", "gaussian")
@@ -35,13 +39,14 @@ def test_every_report_shows_the_other_currencies(run):
     ).privacy
     assert shown["privacy"]["rho"] == pytest.approx(curve.rho)
     assert shown["privacy"]["epsilon"] == curve.pure  # Laplace noise
-    text = run("calibrate", "histogram:4", "--mu", 1).stdout
+    text = run("calibrate", "histogram:4", "--guarantee", "gdp:1").stdout
     assert "rho 0.5 (zCDP); mu 1 (Gaussian DP); epsilon" in text
     assert run.json("optimize", "histogram:4")["privacy"] is None
 
 
 def test_compare_takes_several(run):
-    shown = run.json("compare", "histogram:4", "--strategies", "identity", "--rho", "0.02,0.5,2")
+    several = [word for rho in (0.02, 0.5, 2) for word in ("--guarantee", f"zcdp:{rho}")]
+    shown = run.json("compare", "histogram:4", "--strategies", "identity", *several)
     rows = [row for comparison in shown for row in comparison["strategies"]]
     assert [row["rho"] for row in rows] == [0.02, 0.5, 2]
     gaussian = [row["scale"] for row in rows if row["noise"] == "gaussian"]
@@ -51,12 +56,14 @@ def test_compare_takes_several(run):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--rho", 1, "--epsilon", 1), "leave --epsilon out"),
-        (("--mu", 1, "--delta", 1e-6), "leave --delta out"),
-        (("--mu", 1, "--rho", 1), "only one of"),
-        (("--renyi", "8"), "an order and an epsilon"),
-        (("--renyi", "1,1"), "order"),
-        (("--rho", -1), "rho must be"),
+        (("--guarantee", "zcdp:1", "--epsilon", 1), "remove --epsilon"),
+        (("--guarantee", "gdp:1", "--delta", 1e-6), "remove --delta"),
+        (("--guarantee", "gdp:1", "--neighbours", "weekly"), "--neighbours"),
+        (("--guarantee", "renyi:8"), "renyi starts with order and epsilon"),
+        (("--guarantee", "dp"), "followed by a colon"),
+        (("--guarantee", "dp:1,neighbours=replace", "--neighbours", "add-remove"), "remove"),
+        (("--guarantee", "renyi:1,1"), "order"),
+        (("--guarantee", "zcdp:-1"), "rho must be"),
     ],
 )
 def test_what_does_not_go_together_is_refused(run, options, problem):
@@ -67,28 +74,36 @@ def test_what_does_not_go_together_is_refused(run, options, problem):
 
 
 def test_the_picture_of_delta_against_epsilon(run):
-    assert run("calibrate", "histogram:4", "--rho", 1, "--plot", "curve.svg").exit_code == 0
+    assert (
+        run("calibrate", "histogram:4", "--guarantee", "zcdp:1", "--plot", "curve.svg").exit_code
+        == 0
+    )
     assert Path("curve.svg").read_text().startswith("<?xml")
-    refused = run("calibrate", "histogram:4", "--rho", 1, "--plot", "curve.txt")
+    refused = run("calibrate", "histogram:4", "--guarantee", "zcdp:1", "--plot", "curve.txt")
     assert refused.exit_code == 6
 
 
 def test_a_strategy_file_keeps_the_guarantee(run):
-    assert run("optimize", "prefix:4", "--rho", 0.5, "-o", "s.npz", *BRIEFLY).exit_code == 0
+    assert (
+        run("optimize", "prefix:4", "--guarantee", "zcdp:0.5", "-o", "s.npz", *BRIEFLY).exit_code
+        == 0
+    )
     assert pml.read_guarantee("s.npz") == pml.ZCDP(0.5)
 
 
 def test_a_release_has_the_noise_of_its_budget(run):
     Path("counts.csv").write_text("3,1,4,1\n")
-    result = run("release", "prefix:4", "counts.csv", "--rho", 0.5, *BRIEFLY, "-o", "out.csv")
+    result = run(
+        "release", "prefix:4", "counts.csv", "--guarantee", "zcdp:0.5", *BRIEFLY, "-o", "out.csv"
+    )
     assert result.exit_code == 0, result.stderr
     assert "zCDP" in result.stdout
     refused = run(
         "release",
         "prefix:4",
         "counts.csv",
-        "--rho",
-        0.5,
+        "--guarantee",
+        "zcdp:0.5",
         "--noise",
         "laplace",
         *BRIEFLY,
@@ -105,7 +120,9 @@ def test_leakage_at_a_given_alpha(run):
     )
     exact = pml.leakage("prefix:4", scale=shown["scale"], alpha=0.1)["corollary1"]
     assert shown["privacy"]["leakage"] == {"alpha": 0.1, "delta": None, "epsilon": exact}
-    shown = run.json("calibrate", "prefix:4", "--mu", 0.3, "--at-alpha", 0.1, "--noise", "gaussian")
+    shown = run.json(
+        "calibrate", "prefix:4", "--guarantee", "gdp:0.3", "--at-alpha", 0.1, "--noise", "gaussian"
+    )
     leaked = shown["privacy"]["leakage"]
     at = {"scale": shown["scale"], "alpha": 0.1, "noise": "gaussian"}
     delta = pml.leakage("prefix:4", epsilon=leaked["epsilon"], **at)["envelope"]

@@ -123,8 +123,9 @@ def test_a_scale_that_was_calibrated_leaks_what_was_asked_for(run):
     assert shown["corollary1"] == pytest.approx(0.9, rel=2e-6)
     assert shown["corollary1"] <= 0.9
     for failure, column in [("slack", "slack"), ("envelope", "envelope")]:
-        more = [*options, "--delta", 0.01, "--noise", "gaussian"]
-        scale = run.json("calibrate", "s.npz", *more, "--failure", failure)["scale"]
+        pml = f"pml:0.9,alpha=0.1,delta=0.01,failure={failure}"
+        more = ["--guarantee", pml, "--noise", "gaussian"]
+        scale = run.json("calibrate", "s.npz", *more)["scale"]
         gaussian = ["--noise", "gaussian", "--epsilon", 0.9]
         shown = run.json("leakage", "s.npz", "--scale", repr(scale), "--alpha", 0.1, *gaussian)
         assert shown[column] == pytest.approx(0.01, rel=2e-4)
@@ -135,10 +136,14 @@ def test_a_scale_that_was_calibrated_leaks_what_was_asked_for(run):
     ("arguments", "code", "says"),
     [
         (["prefix:4", "--alpha", "0.1"], 2, "Missing option '--scale'"),
-        (["prefix:4", "--scale", "1"], 2, "give one of --alpha"),
+        (["prefix:4", "--scale", "1"], 2, "Missing option '--alpha'"),
         (["prefix:4", "--scale", "0", "--alpha", "0.1"], 2, "scale must be positive"),
         (["prefix:4", "--scale", "-1", "--alpha", "0.1"], 2, "scale must be"),
-        (["prefix:4", "--scale", "-1"], 2, "scale must be positive and finite, got -1"),
+        (
+            ["prefix:4", "--scale", "-1", "--alpha", "sample:missing.csv"],
+            2,
+            "scale must be positive and finite, got -1",
+        ),
         (["prefix:4", "--scale", "nan", "--alpha", "0.1"], 2, "scale must be"),
         (["prefix:4", "--scale", "1,x", "--alpha", "0.1"], 2, "such as 0.5,1,2"),
         (["prefix:4", "--scale", "1", "--alpha", "0.1,"], 2, "such as 0.01,0.05"),
@@ -163,18 +168,13 @@ def test_bad_input_is_one_line(run, tmp_path, arguments, code, says):
 
 def test_a_file_of_alpha_is_a_vector(run, tmp_path):
     (tmp_path / "least.csv").write_text("0.1\n0.2\n0.3\n0.05\n")
-    row = run.json("leakage", "prefix:4", "--scale", 2, "--alpha-file", "least.csv")
+    row = run.json("leakage", "prefix:4", "--scale", 2, "--alpha", "least.csv")
     assert row["alpha"] == [0.1, 0.2, 0.3, 0.05]
     R = np.tril(np.ones((4, 4)))
     D = np.abs(R[:, :, None] - R[:, None, :]).sum(axis=0)
     kept = np.exp(-D / 2) @ row["alpha"] + 0.35 * np.exp(-D.max(axis=1) / 2)
     assert row["corollary1"] == pytest.approx(-math.log(kept.min()), rel=1e-12)
-    assert (
-        "0.05..0.3" in run("leakage", "prefix:4", "--scale", 2, "--alpha-file", "least.csv").stdout
-    )
-    both = run("leakage", "prefix:4", "--scale", 2, "--alpha", 0.1, "--alpha-file", "least.csv")
-    assert both.exit_code == 2
-    assert "give one of --alpha" in both.stderr
+    assert "0.05..0.3" in run("leakage", "prefix:4", "--scale", 2, "--alpha", "least.csv").stdout
 
 
 def test_several_epsilons_give_a_row_each(run):

@@ -52,7 +52,7 @@ def test_laplace_scale_meets_the_stated_guarantee(run):
 def test_pml_scale_meets_corollary_1(run, tmp_path, alpha_option):
     alpha, epsilon = 1 / 16, 1.0
     np.savetxt(tmp_path / "alpha.csv", np.full((8, 1), alpha), delimiter=",")
-    options = {"number": ["--alpha", alpha], "file": ["--alpha-file", "alpha.csv"]}[alpha_option]
+    options = {"number": ["--alpha", alpha], "file": ["--alpha", "alpha.csv"]}[alpha_option]
     shown = run.json(
         "optimize", "prefix:8", "--epsilon", epsilon, *options, *BRIEFLY, "-o", "s.npz"
     )
@@ -77,9 +77,11 @@ def corollary_1(R, alpha, scale):
 
 
 def test_pml_with_a_delta(run):
-    options = ["--epsilon", 1, "--delta", 0.01, "--alpha", 0.05, "--noise", "gaussian"]
+    pml = "pml:1,delta=0.01,alpha=0.05,failure="
     slack, envelope = (
-        run.json("optimize", "prefix:4", *options, *BRIEFLY, "--failure", failure)
+        run.json(
+            "optimize", "prefix:4", "--guarantee", pml + failure, "--noise", "gaussian", *BRIEFLY
+        )
         for failure in ("slack", "envelope")
     )
     assert "Except with probability" in envelope["guarantee"]

@@ -60,7 +60,9 @@ def test_a_release_of_the_file_draws_what_it_was_designed_for(folder):
     fine = release(folder, file, data, "--no-own-grid")
     assert unit_of(fine) < 1e-3 * unit_of(coarse)
     assert unit_of(release(folder, file, data, "--epsilon", "1")) == unit_of(coarse)
-    assert release(folder, file, data, "--rho", "1")["noise"]["law"] == "discrete gaussian"
+    assert (
+        release(folder, file, data, "--guarantee", "zcdp:1")["noise"]["law"] == "discrete gaussian"
+    )
 
 
 def test_designs_of_a_release_are_on_their_own_grid(folder):

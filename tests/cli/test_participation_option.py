@@ -77,7 +77,12 @@ def test_a_stream_has_the_noise_of_its_participation(run):
 
 def test_a_stream_has_the_guarantee_of_its_file(run):
     design = ["optimize", "prefix:6", "--noise", "gaussian", "-o", "s.npz"]
-    by_options = ["--epsilon", 1, "--delta", 1e-6], ["--rho", 0.5], ["--mu", 1], ["--renyi", "4,1"]
+    by_options = (
+        ["--epsilon", 1, "--delta", 1e-6],
+        ["--guarantee", "zcdp:0.5"],
+        ["--guarantee", "gdp:1"],
+        ["--guarantee", "renyi:4,1"],
+    )
     for promise in by_options:
         scale = run.json(*design, *promise)["strategies"][0]["rmse"]
         made = run("stream", "s.npz", stdin="1\n" * 6)
@@ -86,7 +91,11 @@ def test_a_stream_has_the_guarantee_of_its_file(run):
         assert np.sqrt(np.mean(np.square(deviations))) == pytest.approx(scale, rel=1e-4)
         again = run("stream", "s.npz", *promise, stdin="1\n" * 6)
         assert [float(line.split(",")[2]) for line in again.stdout.splitlines()] == deviations
-    for other in (["--epsilon", 1, "--delta", 1e-6], ["--renyi", "4,2"], ["--epsilon", 1]):
+    for other in (
+        ["--epsilon", 1, "--delta", 1e-6],
+        ["--guarantee", "renyi:4,2"],
+        ["--epsilon", 1],
+    ):
         refused = run("stream", "s.npz", *other, stdin="1\n")
         assert (refused.exit_code, refused.stdout) == (2, "")
         assert "was made for RenyiDP(order=4.0, epsilon=1.0" in refused.stderr

@@ -114,7 +114,7 @@ def test_ctrl_c_during_a_long_solve(tmp_path):
             "pmldesign.comparison.comparison pmldesign.workloads.base",
         ),
         ("optimize prefix:8", "scipy.linalg scipy.special scipy.optimize scipy.sparse"),
-        ("calibrate identity:8 --mu 1", "scipy.linalg scipy.special scipy.optimize"),
+        ("calibrate identity:8 --guarantee gdp:1", "scipy.linalg scipy.special scipy.optimize"),
     ],
 )
 def test_commands_load_only_what_they_use(tmp_path, words, never):

@@ -93,7 +93,7 @@ def test_neighbours_alone_do_not_change_the_guarantee_of_a_file(run, people, mad
         assert (refused.exit_code, refused.stdout) == (2, "")
         assert refused.stderr == (
             f"error: the guarantee of the file is for {made} neighbours, and --neighbours {other}"
-            " alone does not change it; leave it out, or design for it\n"
+            " does not change it; remove --neighbours, or design for it\n"
         )
     if made == "add-remove":  # a guarantee of its own may have other neighbours
         assert run(*release, other, *asked).exit_code == 0

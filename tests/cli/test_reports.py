@@ -32,7 +32,16 @@ COMMANDS = {
     "stream": ("optimize", "prefix:40", "--buffers", "4", *DP, "--rel-gap", "0.01"),
     "compare": ("compare", "prefix:4..8", "--strategies", "least-norm,tree", *DP),
     "bounds": ("bounds", "prefix:4", *DP),
-    "target": ("target", "prefix:6", "--max-std", "5", "--currency", "rho", "--noise", "gaussian"),
+    "target": (
+        "target",
+        "prefix:6",
+        "--max-std",
+        "5",
+        "--guarantee",
+        "zcdp",
+        "--noise",
+        "gaussian",
+    ),
     "envelope": ("envelope", "rr:3,eps=1", "--prior", "uniform", "--delta", "0.1"),
 }
 

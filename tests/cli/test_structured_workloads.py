@@ -86,7 +86,8 @@ def test_replace_neighbours_on_what_is_too_large_for_a_matrix(run, text, status)
 @pytest.mark.parametrize("text", [LARGE, TABLES])
 @pytest.mark.parametrize("failure", ["slack", "envelope"])
 def test_pml_on_what_is_too_large_for_a_matrix(run, text, failure):
-    options = [*GAUSSIAN, "--alpha", "1e-120", "--failure", failure]
+    pml = f"pml:1,delta=1e-6,alpha=1e-120,failure={failure}"
+    options = ["--guarantee", pml, "--noise", "gaussian"]
     rows = run.json("compare", text, "--strategies", "least-norm", "--rel-gap", "0.01", *options)
     exact = run.json(
         "compare", text, "--strategies", "least-norm", "--rel-gap", "0.01", *GAUSSIAN, *REPLACE

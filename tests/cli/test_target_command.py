@@ -36,10 +36,10 @@ def test_text_shows_both_bounds(run):
     assert "equal noise" in text
 
 
-@pytest.mark.parametrize(("currency", "least"), [("rho", 0.02), ("mu", 0.2)])
-def test_currencies(run, currency, least):
+@pytest.mark.parametrize(("kind", "currency", "least"), [("zcdp", "rho", 0.02), ("gdp", "mu", 0.2)])
+def test_currencies(run, kind, currency, least):
     shown = run.json(
-        "target", "histogram:4", "--max-std", 5, "--currency", currency, "--search-time", 0.1
+        "target", "histogram:4", "--max-std", 5, "--guarantee", kind, "--search-time", 0.1
     )
     assert shown["currency"] == currency
     assert shown[currency]["at_least"] <= least <= shown[currency]["enough"]
@@ -48,7 +48,7 @@ def test_currencies(run, currency, least):
 
 def test_targets_from_a_file_and_by_part(run):
     Path("c.csv").write_text("4\n4\n4\n1\n1\n1\n")
-    options = ("--currency", "rho", "--noise", "gaussian")
+    options = ("--guarantee", "zcdp", "--noise", "gaussian")
     file = run.json("target", "prefix:3+histogram:3", "--targets", "c.csv", *options)
     parts = run.json(
         "target", "prefix:3+histogram:3", "--table-std", "prefix:3=4,histogram:3=1", *options
@@ -69,7 +69,7 @@ def test_parts_are_called_as_in_the_text_with_factors_in_any_order(run):
     """At level 0.95 a half-width is 1.96 standard deviations of Gaussian noise."""
     sex, age = {"name": "sex", "keys": ["F", "M"]}, {"name": "age", "cuts": [0, 18, 65]}
     Path("s.json").write_text(json.dumps({"attributes": [sex, age]}))
-    options = ("--schema", "s.json", "--currency", "rho", "--noise", "gaussian")
+    options = ("--schema", "s.json", "--guarantee", "zcdp", "--noise", "gaussian")
     for text in ("sex*age + sex", "sex*age:prefix + sex", "sex*age"):
         first = text.split(" ")[0]
         swapped = "*".join(reversed(first.split("*")))
@@ -97,7 +97,8 @@ def test_pure_laplace(run):
         (("--max-std", -1), "positive"),
         (("--max-std", 5, "--level", 0.9), "--half-width"),
         (("--half-width", 5, "--delta", 1e-6, "--level", 2), "level"),
-        (("--max-std", 5, "--currency", "rho", "--delta", 1e-6), "leave it out"),
+        (("--max-std", 5, "--guarantee", "zcdp", "--delta", 1e-6), "remove --delta"),
+        (("--max-std", 5, "--guarantee", "zcdp:1"), "its budget is searched"),
         (("--half-width", 5, "--table-std", "1=5"), "one kind, not both"),
         (("--table-std", "1=5", "--level", 0.9), "--half-width"),
         (("--table-std", "5"), "NAME=20"),

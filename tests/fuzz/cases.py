@@ -187,8 +187,6 @@ class Writer(People):
         self.exponent()
         if self.chance(0.3):
             self.option("workload", self.workload())
-        if self.chance(0.1):
-            self.case.arguments += ["--allow-vacuous"]
 
     def bounds(self) -> None:
         self.case.arguments += ["bounds", self.workload()]

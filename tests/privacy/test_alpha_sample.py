@@ -130,7 +130,7 @@ def command(*words):
 def test_the_option(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "counts.csv").write_text("120\n300\n50\n30\n0\n")
-    shared = ("--alpha-sample", "counts.csv", "--confidence", "0.95", "--json")
+    shared = ("--alpha", "sample:counts.csv,confidence=0.95", "--json")
     result = command("calibrate", "histogram:5", "--epsilon", "1", *shared)
     assert "1 of 5 cells are not in the sample" in result.stderr
     numbers = json.loads(result.stdout)["guarantee_numbers"]
@@ -138,6 +138,8 @@ def test_the_option(tmp_path, monkeypatch):
     assert numbers["sample"] == sampled_alpha(COUNTS, 0.95).to_json()
     leaks = json.loads(command("leakage", "histogram:5", "--scale", "2", *shared).stdout)
     assert leaks["corollary1"] <= leaks["dp"]
-    both = command("calibrate", "histogram:5", "--epsilon", "1", "--alpha", "0.1", *shared)
-    assert both.exit_code == 2
-    assert command("leakage", "histogram:5", "--scale", "2", "--confidence", "0.9").exit_code == 2
+    wrong = ("--alpha", "counts.csv,confidence=0.9")
+    assert command("leakage", "histogram:5", "--scale", "2", *wrong).exit_code == 2
+    by_text = "pml:1,alpha=sample:counts.csv,confidence=0.95"
+    same = command("calibrate", "histogram:5", "--guarantee", by_text, "--json")
+    assert json.loads(same.stdout) == json.loads(result.stdout)

@@ -62,7 +62,7 @@ def test_people_and_their_counts_have_the_same_limits(ending, more, tmp_path):
     counts.write_text("".join(f"{n}\n" for n in found))
     queries = "sex + place:levels" if "attributes" in more else "sex*age"
     asked = ["calibrate", queries, "--schema", schema, "--epsilon", "2", "--noise", "laplace"]
-    one, other = (said([*asked, "--alpha-sample", file]) for file in (people, counts))
+    one, other = (said([*asked, "--alpha", f"sample:{file}"]) for file in (people, counts))
     assert one == other
     assert "from a public sample of" in one
 
@@ -82,7 +82,7 @@ def test_samples_that_are_refused(change, message, tmp_path):
     sample().write_csv(people)
     name = json.loads(schema.read_text())["attributes"][0]["name"]
     asked = ["optimize", f"{name}:sum" if name == "pay" else name, "--schema", str(schema)]
-    result = CliRunner().invoke(main, [*asked, "--epsilon", "2", "--alpha-sample", str(people)])
+    result = CliRunner().invoke(main, [*asked, "--epsilon", "2", "--alpha", f"sample:{people}"])
     assert result.exit_code == 2, result.output
     assert len(result.output.strip().splitlines()) == 1
     assert re.search(message, result.output), result.output

@@ -170,7 +170,7 @@ GUARANTEES = (
     ["--epsilon=1", "--delta=1e-6"],
     ["--epsilon=1"],
     ["--epsilon=1", "--neighbours=replace"],
-    ["--rho=0.5", "--neighbours=replace"],
+    ["--guarantee=zcdp:0.5", "--neighbours=replace"],
     ["--epsilon=2", "--delta=1e-6", "--alpha=1e-6"],
     ["--epsilon=2", "--alpha=1e-6"],
 )
@@ -192,7 +192,8 @@ COMMANDS = (
 
 def study(workload: str, p: str, promise: list[str], limit: int) -> str:
     """A study of one design for one guarantee, or none."""
-    told = [option.removeprefix("--").split("=") for option in promise]
+    written = [option.replace("guarantee=zcdp:", "rho=") for option in promise]
+    told = [option.removeprefix("--").split("=") for option in written]
     guarantee = ", ".join(
         f'{key} = "{value}"' if key == "neighbours" else f"{key} = {value}" for key, value in told
     )
@@ -219,12 +220,14 @@ def drawn(
         noise = [[], ["--noise=gaussian", "--epsilon=1"]][rng.integers(2)]
         return [name, workload, "--scale=10", "--alpha=1e-7", *noise], LEAKAGE
     if name == "calibrate":
-        return [name, workload, *(promise or ["--mu=0.5"]), *p], LEAKAGE
+        return [name, workload, *(promise or ["--guarantee=gdp:0.5"]), *p], LEAKAGE
     if name == "bounds":
         promised = promise or ["--epsilon=1", "--delta=1e-6"]
         return [name, workload, *p, *promised, f"--time-limit={limit}"], limit
     if name == "target":
-        spent = [option for option in promise if not option.startswith(("--epsilon", "--rho"))]
+        spent = [
+            option for option in promise if not option.startswith(("--epsilon", "--guarantee"))
+        ]
         wanted = str(rng.choice(["--max-std=5", "--half-width=8"]))
         return [name, workload, *spent, wanted, f"--time-limit={limit}"], limit
     if name == "release":

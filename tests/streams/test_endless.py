@@ -239,7 +239,7 @@ def test_command(tmp_path):
         return found
 
     state = str(tmp_path / "state")
-    endless = ["prefix:inf", "--rho", "0.5", "--state", state]
+    endless = ["prefix:inf", "--guarantee", "zcdp:0.5", "--state", state]
     first = run(*endless, lines="3\n4\n")
     assert "The Renyi divergence of every order" in first.stderr
     rows = [line.split(",") for line in (first.stdout + run(*endless, lines="5\n").stdout).split()]
@@ -250,8 +250,14 @@ def test_command(tmp_path):
     for options, reason in (
         (["--epsilon", "1"], "a stream has Gaussian noise"),
         ([], "prefix:inf needs a guarantee"),
-        (["--rho", "1", "--participation", "4,min-sep=3"], "leave out --workload and --particip"),
-        (["--rho", "1", "--workload", "prefix:4"], "leave out --workload and --particip"),
+        (
+            ["--guarantee", "zcdp:1", "--participation", "4,min-sep=3"],
+            "leave out --workload and --particip",
+        ),
+        (
+            ["--guarantee", "zcdp:1", "--workload", "prefix:4"],
+            "leave out --workload and --particip",
+        ),
     ):
         assert reason in run("prefix:inf", *options, code=2).stderr
     for name in ("prefix:inf", "prefix:1099511627776"):

@@ -1,6 +1,7 @@
 """`verify` on manifests of releases and certificates of envelopes."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -24,12 +25,12 @@ def run(*words):
 
 
 KINDS = {
-    "currency": ("gaussian", "--mu", "0.4"),
+    "currency": ("gaussian", "--guarantee", "gdp:0.4"),
     "pml": ("laplace", "--alpha", "0.05"),
-    "slack": ("gaussian", "--alpha", "0.05", "--delta", "1e-4", "--failure", "slack"),
-    "vector": ("gaussian", "--alpha-file", "alpha.csv", "--delta", "1e-4"),
-    "sample": ("laplace", "--alpha-sample", "counts.csv"),
-    "sampled slack": ("gaussian", "--alpha-sample", "counts.csv", "--delta", "1e-4"),
+    "slack": ("gaussian", "--guarantee", "pml:1,alpha=0.05,delta=1e-4,failure=slack"),
+    "vector": ("gaussian", "--alpha", "alpha.csv", "--delta", "1e-4"),
+    "sample": ("laplace", "--alpha", "sample:counts.csv"),
+    "sampled slack": ("gaussian", "--alpha", "sample:counts.csv", "--delta", "1e-4"),
 }
 
 
@@ -48,9 +49,9 @@ def honest(request, tmp_path_factory):
     (folder / "alpha.csv").write_text("0.02\n0.05\n0.03\n0.1\n0.01\n0.2\n")
     (folder / "counts.csv").write_text("90\n120\n60\n200\n80\n150\n")
     noise, *options = KINDS.get(request.param, (request.param,))
-    options = [str(folder / word) if word.endswith(".csv") else word for word in options]
+    options = [re.sub(r"\w+\.csv", lambda file: str(folder / file[0]), word) for word in options]
     words = ["--schema", schema, "--noise", noise, "-o", folder / "t.csv"]
-    words += [] if "--mu" in options else ["--epsilon", 1]
+    words += [] if "--guarantee" in options else ["--epsilon", 1]
     words += ["--search-time", 0.05]
     delta = ("--delta", 1e-6) if request.param == "gaussian" else ()
     run("release", "sex*b", people, *words, *delta, *options)

@@ -10,19 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pmldesign.cli.options.fields import given, group, numbers, option
+from pmldesign.arguments import as_number
+from pmldesign.cli.options.fields import numbers, option
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.guarantees import (
-    PML,
-    ZCDP,
-    ApproxDP,
-    ApproxPML,
-    EnvelopePML,
-    GaussianDP,
-    Guarantee,
-    PureDP,
-    RenyiDP,
-)
+from pmldesign.privacy.guarantee_syntax import SAMPLE, parse_guarantee
+from pmldesign.privacy.guarantees import PML, ApproxDP, EnvelopePML, Guarantee, PureDP
 from pmldesign.privacy.priors import least_probability
 
 if TYPE_CHECKING:
@@ -30,138 +22,151 @@ if TYPE_CHECKING:
 
 LARGE_BUDGET, LARGE_DELTA = 10.0, 0.01
 """Epsilon, rho and mu above it get a warning, and a delta of differential privacy."""
-EXAMPLES = {
-    "epsilon": "0.5,1",
-    "delta": "1e-6,1e-9",
-    "alpha": "0.01,0.05",
-    "rho": "0.1,0.5",
-    "mu": "0.5,1",
-}
+EXAMPLES = {"epsilon": "0.5,1", "delta": "1e-6,1e-9", "alpha": "0.01,0.05"}
 """Options that may be lists, and an example of each."""
 LISTS: Mapping[str, Any] = {
-    name: {"type": str, "metavar": "NUMBER,...", "more": " Several: separated by commas."}
-    for name in EXAMPLES
+    name: {"type": str, "metavar": "NUMBER,...", "more": " Several values are separated by commas."}
+    for name in ("epsilon", "delta")
+} | {
+    "alpha": {"metavar": "ALPHA,...|FILE|sample:FILE"},
+    "guarantee": {"multiple": True, "type": str, "more": " Repeat it for several guarantees."},
 }
-"""What makes lists of these, for `PromiseOptions.build_all`."""
+"""Changes that make lists of these, for `PromiseOptions.build_all`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AlphaOptions:
-    """A least probability for each cell, of a file or from a sample."""
+def read_alpha(source: str, confidence: float | None = None) -> Any:
+    """The least probabilities of the cells in a file, or confidence limits from a sample.
 
-    alpha_file: Path | None = option("PML: the least probability of each cell, one number a cell.")
-    alpha_sample: Path | None = option(
-        "PML: a public sample of the same population, its people (with --schema) or their counts, "
-        "one for each cell, from which lower confidence limits for the probabilities of the cells "
-        "are taken, and how far all of these may be from the frequencies."
-    )
-    confidence: float = option(
-        "Probability that all limits from --alpha-sample hold together.", default=0.99
-    )
+    Args:
+        source: a file with one number for each cell, or sample:FILE with a public sample of the
+            population: people (with --schema), or their counts in the order of the cells.
+        confidence: probability, in (0, 1), that all limits from the sample hold together; None for
+            0.99.
 
-    def vector(self) -> tuple[float, ...] | None:
-        """The vector of --alpha-file, or the limits from --alpha-sample; None without either.
+    Raises:
+        FileError: the file cannot be read.
+        InvalidInputError: its contents are not such a vector or sample.
+    """
+    from pmldesign.files import read_prior
+    from pmldesign.privacy.public_sample import sampled_alpha
 
-        Raises:
-            FileError: the file cannot be read.
-            InvalidInputError: both, or contents that are no such vector.
-        """
-        if self.alpha_sample is None and given("confidence"):
-            raise InvalidInputError("--confidence is for --alpha-sample; leave it out")
-        if self.alpha_sample is None and self.alpha_file is None:
-            return None
-        from pmldesign.files import read_prior
-        from pmldesign.privacy.public_sample import sampled_alpha
+    if not source.startswith(SAMPLE):
+        return tuple(read_prior(source, name="alpha").tolist())
+    counts = _sample(Path(source.removeprefix(SAMPLE)))
+    limits = sampled_alpha(counts, 0.99 if confidence is None else confidence)
+    unseen = sum(limit == 0 for limit in limits)
+    if unseen:
+        from pmldesign.cli.documents.document import note
 
-        if self.alpha_sample is None:
-            assert self.alpha_file is not None
-            return tuple(read_prior(self.alpha_file, name="alpha").tolist())
-        if self.alpha_file is not None:
-            raise InvalidInputError("give one of --alpha, --alpha-file, --alpha-sample, not both")
-        limits = sampled_alpha(self._sample(self.alpha_sample), self.confidence)
-        unseen = sum(limit == 0 for limit in limits)
-        if unseen:
-            from pmldesign.cli.documents.document import note
+        note(
+            f"{unseen} of {len(limits)} cells are not in the sample; their limit is 0, so"
+            " uncertainty about them protects no one"
+        )
+    return limits
 
-            cells = f"{unseen} of {len(limits)} cells are"
-            note(f"{cells} not in the sample; their limit is 0, and they hide nobody")
-        return limits
 
-    def _sample(self, path: Path) -> Any:
-        """The counts of a sample in the order of the cells: people are counted by --schema."""
-        from pmldesign.files import read_prior
+def _sample(path: Path) -> Any:
+    """The counts of a sample in the order of the cells; people are counted with --schema."""
+    from pmldesign.files import read_prior
 
-        schema = click.get_current_context().params.get("schema")
-        if schema is not None:
-            from pmldesign.release.people.histogram import counted_sample
+    schema = click.get_current_context().params.get("schema")
+    if schema is not None:
+        from pmldesign.release.people.histogram import counted_sample
 
-            counts = counted_sample(path, schema)
-            if counts is not None:
-                return counts
-        return read_prior(path, name="the sample")
+        counts = counted_sample(path, schema)
+        if counts is not None:
+            return counts
+    return read_prior(path, name="the sample")
+
+
+def parse_alpha(text: str) -> Any:
+    """The value of --alpha: a number, FILE, or sample:FILE[,confidence=C].
+
+    Raises:
+        FileError: a file cannot be read.
+        InvalidInputError: another syntax, or contents that do not fit.
+    """
+    number = as_number(text)
+    if number is not None:
+        return number
+    source, comma, rest = text.rpartition(",confidence=")
+    confidence = as_number(rest) if comma else None
+    if comma and (confidence is None or not source.startswith(SAMPLE)):
+        raise InvalidInputError(
+            f"--alpha must be a number, FILE or sample:FILE[,confidence=0.99], got {text!r}"
+        )
+    return read_alpha(source if comma else text, confidence)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PromiseOptions:
-    """A guarantee and its noise; as `LISTS` its numbers are texts, for `build_all`."""
+    """A guarantee and its noise; with `LISTS` its numbers are texts, for `build_all`."""
 
-    epsilon: Any = option("Privacy parameter of DP or PML.", type=float)
-    delta: Any = option("Slack or failure probability.", type=float)
-    rho: Any = option("Of zCDP, in place of epsilon.", type=float)
-    mu: Any = option("Of Gaussian DP, in place of epsilon.", type=float)
-    renyi: str | None = option(
-        "Renyi DP of one order, in place of epsilon.", metavar="ORDER,EPSILON"
+    epsilon: Any = option("Privacy parameter epsilon of DP or PML.", type=float)
+    delta: Any = option(
+        "Delta of DP, or the failure probability of PML, in (0, 1); needs --epsilon.", type=float
     )
-    alpha: Any = option(
-        "PML: every cell has at least this probability; in (0, 1/cells].", type=float
+    alpha: str | None = option(
+        "Least probability of a cell, which turns epsilon into that of PML: a number in"
+        " (0, 1/cells], a file with one number for each cell, or lower confidence limits from a"
+        " public sample of the population (people with --schema, or counts).",
+        metavar="ALPHA|FILE|sample:FILE[,confidence=0.99]",
     )
-    alphas: AlphaOptions = group()
-    failure: str = option(
-        "PML with --delta: an additive slack on every event, or the probability of a larger "
-        "leakage after any post-processing.",
-        default="envelope",
-        type=click.Choice(["slack", "envelope"]),
+    guarantee: Any = option(
+        "Any guarantee in one text, instead of --epsilon, --delta and --alpha: dp:1,delta=1e-6,"
+        " zcdp:0.5, gdp:1, renyi:8,0.3 or pml:1,alpha=0.1,delta=1e-6,failure=slack.",
+        metavar="KIND:NUMBER[,KEY=VALUE...]",
     )
     neighbours: str | None = option(
-        "DP: how neighbours differ; add-remove by default. PML is always replace.",
+        "Neighbouring relation of DP; add-remove by default. PML always uses replace.",
         type=click.Choice(["add-remove", "replace"]),
     )
     noise: Any = option(
-        "auto takes the noise of smaller error.",
+        "Kind of noise; auto chooses the smaller error.",
         default="auto",
         type=click.Choice(["auto", "gaussian", "laplace", "cube"]),
     )
 
-    def build(self) -> Guarantee | None:
+    def build(self, *, open_budget: bool = False) -> Guarantee | None:
         """The guarantee that the options ask for; None if they ask for none.
+
+        Args:
+            open_budget: the text of --guarantee leaves its budget open.
 
         Raises:
             InvalidInputError: options that do not go together, or out of range.
         """
-        currency = self._currency()
-        if currency is None:
+        if self.guarantee is None:
             return warn_of_large(self._with_epsilon())
-        others = {name: getattr(self, name) for name in ("epsilon", "delta", "alpha")}
-        others |= {"alpha-file": self.alphas.alpha_file, "alpha-sample": self.alphas.alpha_sample}
-        named = [name for name, value in others.items() if value is not None]
-        if named:
+        for name in ("epsilon", "delta", "alpha"):
+            if getattr(self, name) is not None:
+                raise InvalidInputError(
+                    f"--guarantee is a complete guarantee; remove --{name}, or write"
+                    f" {'the epsilon first' if name == 'epsilon' else f'{name}=...'} in its text"
+                )
+        relation = self.neighbours or "add-remove"
+        found = parse_guarantee(
+            self.guarantee, neighbours=relation, read_alpha=read_alpha, open_budget=open_budget
+        )
+        if self.neighbours not in (None, found.neighbours.value):
             raise InvalidInputError(
-                f"--rho, --mu and --renyi are guarantees of their own; leave --{named[0]} out"
+                f"--guarantee {self.guarantee} is for {found.neighbours.value} neighbours; remove"
+                f" --neighbours {self.neighbours}"
             )
-        return warn_of_large(currency)
+        return warn_of_large(found)
 
     def build_beside(self, held: Guarantee | None) -> Guarantee | None:
-        """What `build` gives, where a file has a guarantee that holds if the options ask for none.
+        """The result of `build`, for a file whose guarantee holds if the options ask for none.
 
         Raises:
-            InvalidInputError: as `build`, or --neighbours alone says another relation.
+            InvalidInputError: as `build`, or --neighbours alone names another relation.
         """
         given = self.build()
         relation = None if given or held is None else held.neighbours
         if relation and self.neighbours not in (None, relation):
             raise InvalidInputError(
                 f"the guarantee of the file is for {relation} neighbours, and --neighbours"
-                f" {self.neighbours} alone does not change it; leave it out, or design for it"
+                f" {self.neighbours} does not change it; remove --neighbours, or design for it"
             )
         return given
 
@@ -169,67 +174,46 @@ class PromiseOptions:
         """The guarantees of every combination of `LISTS`; [None] if the options ask for none.
 
         Raises:
-            InvalidInputError: as `build`, or a list that holds something else than numbers.
+            InvalidInputError: as `build`, or a list with an entry that is not a number.
         """
-        texts = {name: getattr(self, name) for name in EXAMPLES}
-        lists = [
-            [None] if text is None else numbers(f"--{name}", text, example=EXAMPLES[name])
-            for name, text in texts.items()
-        ]
+        if self.guarantee:
+            return [replace(self, guarantee=text).build() for text in self.guarantee]
+        lists = [self._listed(name) for name in EXAMPLES]
         combinations: Iterator[dict[str, Any]] = (
             dict(zip(EXAMPLES, values, strict=True)) for values in product(*lists)
         )
-        return [replace(self, **values).build() for values in combinations]
+        return [replace(self, guarantee=None, **values).build() for values in combinations]
+
+    def _listed(self, name: str) -> list[Any]:
+        """The values of an option that may be a list; [None] without it."""
+        text = getattr(self, name)
+        if text is None:
+            return [None]
+        if name == "alpha":
+            if text.startswith(SAMPLE) or "," not in text:
+                return [text]
+            return [*map(repr, numbers("--alpha", text, example=EXAMPLES[name]))]
+        return numbers(f"--{name}", text, example=EXAMPLES[name])
 
     def _with_epsilon(self) -> Guarantee | None:
         """The guarantee of an epsilon: differential privacy, or PML."""
         epsilon, delta = self.epsilon, self.delta
-        least: float | tuple[float, ...] | None = self.alpha
-        vector = self.alphas.vector()
-        if vector is not None:
-            if least is not None:
-                raise InvalidInputError(
-                    "give one of --alpha, --alpha-file, --alpha-sample, not both"
-                )
-            least = vector
-        if given("failure") and (least is None or delta is None):
-            raise InvalidInputError(
-                "--failure is for PML with a delta; give --alpha and --delta too, or leave it out"
-            )
         if epsilon is None:
-            if delta is not None or least is not None:
+            if delta is not None or self.alpha is not None:
                 raise InvalidInputError(
                     "--delta and --alpha need --epsilon; add for example --epsilon 1"
                 )
             return None
-        if least is not None:
+        if self.alpha is not None:
             if self.neighbours == "add-remove":
                 raise InvalidInputError(
-                    "PML (--alpha) speaks of a public number of records: its neighbours are always"
-                    " 'replace'; leave --neighbours out"
+                    "PML (--alpha) is for a public number of records, so its neighbours are always"
+                    " 'replace'; remove --neighbours"
                 )
-            loose = EnvelopePML if self.failure == "envelope" else ApproxPML
-            return PML(epsilon, least) if delta is None else loose(epsilon, delta, least)
+            least = parse_alpha(self.alpha)
+            return PML(epsilon, least) if delta is None else EnvelopePML(epsilon, delta, least)
         relation: Any = self.neighbours or "add-remove"
         return PureDP(epsilon, relation) if delta is None else ApproxDP(epsilon, delta, relation)
-
-    def _currency(self) -> Guarantee | None:
-        """The guarantee that --rho, --mu or --renyi asks for; None if none of them is given."""
-        relation: Any = self.neighbours or "add-remove"
-        if sum(value is not None for value in (self.rho, self.mu, self.renyi)) > 1:
-            raise InvalidInputError("give only one of --rho, --mu and --renyi")
-        if self.rho is not None:
-            return ZCDP(self.rho, relation)
-        if self.mu is not None:
-            return GaussianDP(self.mu, relation)
-        if self.renyi is None:
-            return None
-        values = numbers("--renyi", self.renyi, example="8,0.5")
-        if len(values) != 2:
-            raise InvalidInputError(
-                f"--renyi is an order and an epsilon: 8,0.5; got {self.renyi!r}"
-            )
-        return RenyiDP(values[0], values[1], relation)
 
 
 @dataclass(frozen=True, kw_only=True)
