@@ -28,7 +28,7 @@ class Asked:
         "Write a draft for the registry of deployments of differential privacy: .yaml.",
         check=ends("an entry of the registry", ".yaml"),
     )
-    outputs: Outputs = group(plot=None, report=None, latex=None)
+    outputs: Outputs = group(plot=None, report=None)
 
 
 @as_command("ledger", Asked)

@@ -68,7 +68,7 @@ class Asked:
         "--output",
         required=True,
     )
-    outputs: Outputs = group(plot=None, csv=None, latex=None, json=None)
+    outputs: Outputs = group(plot=None, table=None, json=None)
 
 
 @as_command("release", Asked)

@@ -35,7 +35,7 @@ class Asked:
         "Of the cluster's scheduler; without it one is started here.", metavar="URL"
     )
     restart: bool = option("Forget the rows that the file has.")
-    outputs: Outputs = group(plot=None, report=None, csv=None, latex=None)
+    outputs: Outputs = group(plot=None, report=None, table=None)
 
 
 @as_command("sweep", Asked)

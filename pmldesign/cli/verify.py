@@ -32,7 +32,7 @@ class Asked:
         metavar="WORKLOAD",
     )
     question: QuestionOptions = group(participation=None, known=None)
-    outputs: Outputs = group(plot=None, report=None, csv=None, latex=None)
+    outputs: Outputs = group(plot=None, report=None, table=None)
 
 
 @as_command("verify", Asked)

@@ -213,7 +213,7 @@ def test_workloads_whose_squares_leave_float64(run, tmp_path, entries):
     [
         ("workload", "-o", "w.npy"),
         ("optimize", "-o", "s.npz"),
-        ("compare", "--csv", "rows.csv"),
+        ("compare", "--table", "rows.csv"),
         ("compare", "--plot", "errors.png"),
     ],
 )
@@ -416,12 +416,12 @@ def test_an_option_without_a_value_points_to_the_help_of_its_command(refused):
         "schema people.csv --private --epsilon 1 --delta 1e-6 -o people.csv",
         "schema people.csv --private --epsilon 1 --delta 1e-6 --ledger spent -o spent",
         "optimize w.npz --epsilon 1 -o w.npz",
-        "optimize prefix:2 --epsilon 1 --alpha a.csv --csv a.csv",
-        "compare a.csv --epsilon 1 --csv a.csv",
-        "compare prefix:2 --strategies design,a.csv --csv ./a.csv",
+        "optimize prefix:2 --epsilon 1 --alpha a.csv --table a.csv",
+        "compare a.csv --epsilon 1 --table a.csv",
+        "compare prefix:2 --strategies design,a.csv --table ./a.csv",
         "workload w.npz -o w.npz",
         "envelope a.csv --prior uniform --delta 0.1 -o a.csv",
-        "envelope a.csv --prior uniform --delta 0.1 -o new.csv --csv new.csv",
+        "envelope a.csv --prior uniform --delta 0.1 -o new.csv --table new.csv",
     ],
 )
 def test_nothing_is_written_over_what_is_read(run, no_solve, tmp_path, words):

@@ -61,7 +61,7 @@ def test_the_table_names_p_where_there_are_several(run):
 
 
 def test_rows_are_written_as_csv(run, tmp_path):
-    shown = run.json("compare", "prefix:4", "--p", "2,inf", "--csv", "rows.csv")
+    shown = run.json("compare", "prefix:4", "--p", "2,inf", "--table", "rows.csv")
     with (tmp_path / "rows.csv").open(newline="") as handle:
         rows = list(csv.DictReader(handle))
     assert len(rows) == len(shown["strategies"]) == 10
@@ -122,7 +122,7 @@ def test_a_design_that_stops_early_is_shown_written_and_exits_3(run, tmp_path, m
     options = ["--time-limit", "1e-9"] if stop == "time" else []
     if stop == "interrupt":
         monkeypatch.setattr(pmldesign.cli.compare, "progress", impatient)
-    result = run("compare", "prefix:32", *options, "--csv", "rows.csv", "--json")
+    result = run("compare", "prefix:32", *options, "--table", "rows.csv", "--json")
     assert result.exit_code == 3
     assert result.stderr.startswith("error: the gap is ")
     shown = json.loads(result.stdout)
@@ -137,7 +137,7 @@ def test_a_wider_gap_is_passed_on(run):
 
 
 def test_families_and_several_workloads(run, tmp_path):
-    options = ["--strategies", "least-norm,tree", "--csv", "rows.csv"]
+    options = ["--strategies", "least-norm,tree", "--table", "rows.csv"]
     shown = run.json("compare", "prefix:4..16", "haar:4", *options)
     assert [one["workload"] for one in shown] == ["prefix:4", "prefix:8", "prefix:16", "haar:4"]
     assert [one["cells"] for one in shown] == [4, 8, 16, 4]
@@ -311,7 +311,7 @@ def test_ctrl_c_ends_the_comparison_with_the_rows_so_far(run, tmp_path, monkeypa
         yield interrupt
 
     monkeypatch.setattr(pmldesign.cli.compare, "progress", impatient)
-    options = ["--p", "2,4,inf", "--strategies", "least-norm,identity", "--csv", "rows.csv"]
+    options = ["--p", "2,4,inf", "--strategies", "least-norm,identity", "--table", "rows.csv"]
     result = run("compare", "prefix:32", *options, "--json")
     assert result.exit_code == 3
     assert "interrupted" in result.stderr

@@ -197,7 +197,7 @@ def test_progress_that_nobody_can_read(tmp_path):
 def test_names_that_are_no_utf8(tmp_path):
     name = os.fsdecode(b"\xff.csv")
     (tmp_path / name).write_text("1,0\n1,1\n")
-    options = ["--strategies", "identity", "--csv", "rows.csv"]
+    options = ["--strategies", "identity", "--table", "rows.csv"]
     process = start("compare", name, *options, cwd=tmp_path)
     stdout, stderr = process.communicate()
     assert (process.returncode, stderr) == (0, "")

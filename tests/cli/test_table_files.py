@@ -1,8 +1,10 @@
-"""--csv and --latex: the table that is shown, with all its digits and for a paper."""
+"""--table: the table that is shown, with all its digits or as it is shown for LaTeX."""
 
 import csv
+import math
 from pathlib import Path
 
+import duckdb
 import pytest
 
 DP = ("--epsilon", "1", "--delta", "1e-6")
@@ -39,7 +41,7 @@ def rows_of(name, document):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_csv_has_the_rows_of_json_with_all_digits(run, name):
-    shown = run.json(*COMMANDS[name], "--csv", "rows.csv", "--latex", "rows.tex")
+    shown = run.json(*COMMANDS[name], "--table", "rows.csv")
     expected = rows_of(name, shown)
     with Path("rows.csv").open(newline="") as handle:
         written = [*csv.DictReader(handle)]
@@ -54,7 +56,7 @@ def test_csv_has_the_rows_of_json_with_all_digits(run, name):
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "envelope"])
 def test_latex_has_the_cells_that_are_shown(run, name):
-    result = run(*COMMANDS[name], "--latex", "rows.tex")
+    result = run(*COMMANDS[name], "--table", "rows.tex")
     assert result.exit_code == 0, result.stderr
     begin, top, header, middle, *body, bottom, end = Path("rows.tex").read_text().splitlines()
     columns = header.removesuffix(r" \\").split(" & ")
@@ -68,9 +70,19 @@ def test_latex_has_the_cells_that_are_shown(run, name):
         assert " ".join(cells).replace("\\", "") in printed
 
 
-@pytest.mark.parametrize(("option", "ending"), [("--csv", ".csv"), ("--latex", ".tex")])
-def test_another_ending_is_refused_before_any_work(run, option, ending):
-    result = run("bounds", "prefix:4", *DP, option, "rows.txt")
+def test_parquet_has_the_columns_and_types_of_json(run):
+    shown = run.json(*COMMANDS["compare"], "--table", "rows.parquet")["strategies"]
+    table = duckdb.read_parquet("rows.parquet")
+    shared = set(table.columns) & set(shown[0])
+    assert shared >= {"scale", "rmse", "p", "noise"}
+    for column in shared:
+        got = [value for (value,) in table.project(f'"{column}"').fetchall()]
+        told = [row[column] for row in shown]
+        assert got == [math.inf if value == "inf" else value for value in told]
+
+
+def test_another_ending_is_refused_before_any_work(run):
+    result = run("bounds", "prefix:4", *DP, "--table", "rows.txt")
     assert (result.exit_code, result.stdout) == (6, "")
-    assert f"this table ends in {ending}" in result.stderr
+    assert "a table ends in .csv, .parquet, .tex" in result.stderr
     assert not [*Path().iterdir()]

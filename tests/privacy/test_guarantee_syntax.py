@@ -70,7 +70,7 @@ def test_an_open_budget():
     slack = parse_guarantee("pml:alpha=0.1,delta=0.2,failure=slack", open_budget=True)
     assert (type(slack), slack.alpha, slack.delta) == (ApproxPML, 0.1, 0.2)
     for closed in ("zcdp:1", "renyi:8,0.3", "dp:1,delta=1e-6"):
-        with pytest.raises(InvalidInputError, match="its budget is searched|starts with order;"):
+        with pytest.raises(InvalidInputError, match=r"its budget is searched|starts with order;"):
             parse_guarantee(closed, open_budget=True)
 
 

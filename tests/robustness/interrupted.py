@@ -71,7 +71,7 @@ HERE, FIRST = Path(), 0.05
 """Seconds of the processor before the earliest signal."""
 OLD = "before"
 """In half of the files that are to be written."""
-WRITTEN = ("-o", "--csv", "--latex", "--report", "--certificate", "--measurements", "--plot")
+WRITTEN = ("-o", "--table", "--report", "--certificate", "--measurements", "--plot")
 ERRORS = {signal.SIGINT: (1, 3), signal.SIGTERM: (3, 143, -signal.SIGTERM)}
 """Exit codes; at the very end, or the beginning, TERM ends the process by itself, or does not."""
 COMPLETE = {

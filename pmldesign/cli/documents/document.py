@@ -2,7 +2,7 @@
 
 A document is shown in three ways. `data` is the JSON, all numbers with all digits. The `summary` is
 the text of a terminal, and the `page` what --report writes as HTML: the same sections where both
-say the same. Tables and pictures are also files of their own (--csv, --latex, --plot).
+say the same. Tables and pictures are also files of their own (--table, --plot).
 
 Progress is a line on standard error, only where that is a terminal; whatever is printed clears it.
 """
@@ -68,7 +68,7 @@ class Table:
         rows: a cell for each of them.
         optional: columns that a narrow terminal goes without, the first one first.
         texts: columns that wrap at words there; they and the first one are text.
-        records: the rows with all digits, by column, for --csv.
+        records: the rows with all digits, by column, for --table.
     """
 
     header: Sequence[str]
@@ -113,7 +113,7 @@ class Document:
     Attributes:
         data: what --json prints.
         summary: what is printed otherwise.
-        table: what --csv and --latex write.
+        table: what --table writes.
         picture: what --plot draws.
         title: of the page.
         page: its sections, made when they are asked for.

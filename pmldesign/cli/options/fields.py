@@ -21,23 +21,27 @@ from __future__ import annotations
 
 import csv
 import inspect
+import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar, get_args, get_type_hints
 
 import click
 
 from pmldesign.arguments import as_number, as_numbers
 from pmldesign.cli.documents.document import Document, Section, Table, print_json, print_sections
-from pmldesign.errors import FileError, InvalidInputError
+from pmldesign.cli.options.sections import SectionedCommand
+from pmldesign.errors import FileError, InvalidInputError, require_extra
 from pmldesign.files import atomic_write, check_writable
 
 T = TypeVar("T")
 Attributes = Mapping[str, Any]
-WRITTEN = ("output", "plot", "report", "csv", "latex", "measurements", "certificate")
+WRITTEN = ("output", "plot", "report", "table", "measurements", "certificate")
 """Options of files that a command writes; all others are read, or changed."""
+TABLE_ENDINGS = (".csv", ".parquet", ".tex")
 
 
 class _PlainDigits(click.ParamType):  # type: ignore[type-arg]
@@ -106,7 +110,9 @@ def as_command(
 
         parameters = [*_parameters(kind, {})]
         help_text = inspect.getdoc(function)
-        return click.Command(name, params=parameters, callback=call, help=help_text, **attributes)
+        return SectionedCommand(
+            name, params=parameters, callback=call, help=help_text, **attributes
+        )
 
     return decorate
 
@@ -212,9 +218,9 @@ def _drawn(*what: Any) -> Callable[[Path], None]:
     return check
 
 
-def ends(what: str, ending: str) -> Callable[[Path], None]:
-    """What refuses a file that does not end so, or cannot be written."""
-    return lambda path: check_writable(path, what, ending)
+def ends(what: str, *endings: str) -> Callable[[Path], None]:
+    """A check that refuses a file with another ending, or one that cannot be written."""
+    return lambda path: check_writable(path, what, *endings)
 
 
 def drawing(shown: str) -> dict[str, str]:
@@ -264,11 +270,11 @@ class Outputs:
         "Write a page to keep, send or print: .html (the plot extra).",
         check=_drawn("report", [".html"]),
     )
-    csv: Path | None = option("Write the table: .csv.", check=ends("this table", ".csv"))
-    latex: Path | None = option(
-        "Write the table for LaTeX: .tex.", check=ends("this table", ".tex")
+    table: Path | None = option(
+        "File for the table: .csv or .parquet with all digits, or .tex for LaTeX.",
+        check=ends("a table", *TABLE_ENDINGS),
     )
-    json: bool = option("Print JSON instead of a table.")
+    json: bool = option("Print JSON instead of text.")
 
     def begin(self, section: Callable[[], Section]) -> None:
         """Print a beginning of a document, unless it is printed as JSON."""
@@ -306,15 +312,38 @@ class Outputs:
             write_page(self.report, document.title, document.page())
 
     def _write(self, table: Table) -> None:
-        """The records with all digits, and what is shown."""
-        if self.csv is not None:
-            with atomic_write(self.csv, "w") as handle:
-                columns = list(dict.fromkeys(name for record in table.records for name in record))
-                writer = csv.DictWriter(handle, fieldnames=columns, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(table.records)
-        if self.latex is not None:
-            from pmldesign.workloads.display import latex_table
+        """The records with all digits, or the cells as they are shown for LaTeX."""
+        if self.table is None:
+            return
+        ending = self.table.suffix.lower()
+        if ending == ".parquet":
+            with atomic_write(self.table, "wb") as handle:
+                handle.write(_parquet(table.records))
+            return
+        with atomic_write(self.table, "w") as handle:
+            if ending == ".tex":
+                from pmldesign.workloads.display import latex_table
 
-            with atomic_write(self.latex, "w") as handle:
                 handle.write(latex_table(table.header, table.cells))
+                return
+            columns = list(dict.fromkeys(name for record in table.records for name in record))
+            writer = csv.DictWriter(handle, fieldnames=columns, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(table.records)
+
+
+def _parquet(records: Sequence[Mapping[str, Any]]) -> bytes:
+    """Records as the bytes of a Parquet file, written by DuckDB.
+
+    Raises:
+        InvalidInputError: DuckDB is not installed.
+    """
+    require_extra("a .parquet table", "duckdb", "release", ", or write .csv")
+    import duckdb
+
+    with TemporaryDirectory() as folder:
+        lines, written = Path(folder, "rows.json"), Path(folder, "rows.parquet")
+        lines.write_text("".join(json.dumps(record) + "\n" for record in records))
+        with duckdb.connect() as connection:
+            connection.read_json(str(lines)).write_parquet(str(written))
+        return written.read_bytes()
