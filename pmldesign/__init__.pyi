@@ -3,6 +3,7 @@
 from pmldesign.api import calibrate as calibrate
 from pmldesign.api import error_bounds as error_bounds
 from pmldesign.api import strategy as strategy
+from pmldesign.api import verify_file as verify_file
 from pmldesign.api import weighted as weighted
 from pmldesign.api import workload as workload
 from pmldesign.bounds import Bound as Bound
@@ -64,7 +65,6 @@ from pmldesign.files import read_channel as read_channel
 from pmldesign.files import read_guarantee as read_guarantee
 from pmldesign.files import read_strategy as read_strategy
 from pmldesign.files import read_workload as read_workload
-from pmldesign.files import verify_file as verify_file
 from pmldesign.files import write_strategy as write_strategy
 from pmldesign.files import write_workload as write_workload
 from pmldesign.mechanisms import Mechanism as Mechanism

@@ -19,6 +19,7 @@ from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
 from pmldesign.files import load_workload, read_strategy, read_workload
+from pmldesign.files.verification import verify_file as verify_against
 from pmldesign.files.workloads import is_matrix_path
 from pmldesign.privacy.calibration import Calibration
 from pmldesign.privacy.calibration import calibrate as calibrate_strategy
@@ -29,6 +30,7 @@ from pmldesign.release.people.schema import as_schema
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.participation.schema import AnyParticipation, as_participation
 from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.verify import Verification
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.beside import as_public
 from pmldesign.workloads.weighting import weighted as weigh
@@ -197,3 +199,38 @@ def error_bounds(
         norm_alone=factorization.strategy.participation is not None
         or bool(guarantee.public_answers),
     )
+
+
+def verify_file(
+    path: str | Path, *, workload: Any = None, weights: Any = None, schema: Any = None
+) -> Verification:
+    """Check every number that a file claims, by code that shares nothing with the solvers.
+
+    Args:
+        path: a strategy file of `write_strategy` or `pmldesign optimize` (.npz), measurements of
+            `pmldesign release` (.npz), the manifest of a release (.json) or its table (.csv,
+            .parquet), the certificate of `pmldesign envelope` (.json), or the state of `pmldesign
+            stream`.
+        workload: what the strategy answers: a name, a file, a matrix or a Workload; None for the
+            workload that the file names.
+        weights: one for each query, or one number, of a strategy that was made with weights.
+        schema: of people: a path, a dictionary, or a `Schema`, if the file names its attributes. A
+            release is checked to be of this schema.
+
+    Returns:
+        A verdict for every claim; `holds` says whether all were checked and hold.
+
+    Raises:
+        FileError: missing, unreadable, or of another kind.
+        InvalidInputError: python-flint is not installed, the workload or the schema is none, or the
+            weights are not for the workload.
+    """
+    if schema is None:
+        return verify_against(path, workload=workload, weights=weights)
+    form = as_schema(schema)
+
+    def parse(name: str) -> Workload:
+        return parse_queries(name, form).workload
+
+    asked = _queries(workload, schema=form) if isinstance(workload, str) else workload
+    return verify_against(path, workload=asked, weights=weights, parse=parse, schema=form.digest)

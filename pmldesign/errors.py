@@ -7,8 +7,9 @@ import re
 from functools import cache
 from importlib.util import find_spec
 
-UNBIASED = "0.14.2"
-"""The first OpenDP whose exact noise has its law (docs/errata.md)."""
+UNBIASED, FORKED = "0.14.2", (0, 15, 0)
+"""The first OpenDP whose exact noise has its law (docs/errata.md), and the last version with
+pre-releases that may be older than it."""
 
 
 def require_extra(what: str, package: str, extra: str, instead: str = "") -> None:
@@ -37,9 +38,14 @@ def version(package: str) -> str:
 
 
 def is_biased(installed: str) -> bool:
-    """Whether this version of OpenDP is older than UNBIASED."""
-    numbers = [int(part) for part in re.findall(r"\d+", installed)[:3]]
-    return numbers < [int(part) for part in UNBIASED.split(".")]
+    """Whether this version of OpenDP may be older than UNBIASED."""
+    form = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)((?:\.post\d+)?(?:\+[a-z0-9.]+)?)(.*)", installed)
+    if form is None:
+        return True
+    numbers = tuple(int(part) for part in form.groups()[:3])
+    if form[5]:  # a pre-release
+        return numbers <= FORKED
+    return numbers < tuple(int(part) for part in UNBIASED.split("."))
 
 
 def printable(text: str) -> str:

@@ -85,7 +85,7 @@ CLASSES = [
 ]
 ELSEWHERE = {
     *("draft_schema", "named_workloads", "plot", "progress", "sweep"),  # any object; no argument
-    *("error_bounds.neighbours", "baseline.others", "verify_file.parse"),
+    *("error_bounds.neighbours", "baseline.others"),
     *("compare_all.jobs.None", "release_tables.sampler"),
     *(
         "workload.schema",

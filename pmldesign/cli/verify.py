@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,9 +14,9 @@ from pmldesign.cli.documents.document import Document, Section, Table, note, pro
 from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
 from pmldesign.cli.options.questions import QuestionOptions, WorkloadName
 from pmldesign.errors import PartlyCheckedError, VerificationError
-from pmldesign.files import read_prior, verify_file
+from pmldesign.files import read_prior
+from pmldesign.files.verification import verify_file
 from pmldesign.verify import Check, Verdict, Verification
-from pmldesign.workloads import parse_workload
 
 TABLE_DIGITS = 10
 """Of numbers in the table; verdicts compare all digits."""
@@ -48,10 +49,12 @@ def command(asked: Asked) -> None:
     queries = None if workload is None else question.queries(workload, note)
     given = asked.question.weights
     weights = None if given is None else read_prior(given, name="weights")
-    parse = parse_workload if question.schema is None else question.named
+    options: dict[str, Any] = {}
+    if question.schema is not None:
+        options = {"parse": question.named, "schema": question.schema_hash}
     with progress() as announce:
         announce(f"{asked.file.name}: every number that it claims is computed again")
-        result = verify_file(asked.file, workload=queries, weights=weights, parse=parse)
+        result = verify_file(asked.file, workload=queries, weights=weights, **options)
     asked.outputs.deliver(_document(result))
     if result.failures:
         raise VerificationError(f"{result.file}: what does not hold: {_names(result.failures)}")

@@ -38,26 +38,16 @@ def verify_file(
     workload: Any = None,
     weights: Any = None,
     parse: Callable[[str], Workload] = parse_workload,
+    schema: str | None = None,
 ) -> Verification:
-    """Check every number that a file claims, by code that shares nothing with the solvers.
+    """Check every number that a file claims; arguments and errors as `pmldesign.verify_file`.
 
     Args:
-        path: a strategy file of `write_strategy` or `pmldesign optimize` (.npz), the manifest of a
-            release (.json) or its table (.csv, .parquet), the certificate of
-            `pmldesign envelope` (.json), or the state of `pmldesign stream`.
-        workload: what the strategy answers: a name, a file, a matrix or a Workload; None for the
-            one that the file names, where that is the name of one.
-        weights: one for each query, or one number, of a strategy that was made with weights.
-        parse: makes the workloads that a file names, for one with names of attributes:
-            `lambda name: pml.workload(name, schema="schema.json")`.
-
-    Returns:
-        A verdict for every claim; `holds` says whether all were checked and hold.
-
-    Raises:
-        FileError: missing, unreadable, or of another kind.
-        InvalidInputError: python-flint is not installed, the workload is none, or the weights are
-            not for it.
+        path: of the file.
+        workload: what a strategy answers.
+        weights: of the queries.
+        parse: makes the workloads that a file names.
+        schema: hash of the schema of a release; None if it is not known.
     """
     from pmldesign.verify.verification import check_file
 
@@ -68,10 +58,10 @@ def verify_file(
         queries = _weighted(path, queries, weights)
     known = _named_queries(path, "known", parse)
     if queries is None:
-        return check_file(path, None)
+        return check_file(path, None, schema)
     public = None if known is None else _form(known)
     form = replace(_form(queries), known=public, named=workload is None)
-    return check_file(path, form)
+    return check_file(path, form, schema)
 
 
 def _weighted(path: Path, queries: Workload | None, weights: Any) -> Workload:

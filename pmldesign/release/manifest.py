@@ -78,6 +78,7 @@ def manifest_of(
             "of": DISTANCES[mechanism.noise],
             "exact": noise.exact,
             "bias_of_an_entry": noise.lattice.bias,
+            "denominator": noise.denominator,
         },
         **_of_pml(noise),
         "intervals": {"level": level, "simultaneous": simultaneous},

@@ -139,6 +139,7 @@ class ExactNoise:
         exact: whether that is exact, or rounded upwards.
         scale: b, or s, in units of the lattice.
         continuous: sigma, likewise; b for Laplace and cube noise.
+        denominator: D: counts are whole multiples of 1/D.
     """
 
     mechanism: Mechanism
@@ -148,6 +149,7 @@ class ExactNoise:
     exact: bool
     scale: float
     continuous: float
+    denominator: int = 1
 
     @property
     def guarantee(self) -> Guarantee:
@@ -304,7 +306,9 @@ def calibrated_on(
     lattice = replace(lattice, units=lattice.units / denominator)
     if kind is not Noise.GAUSSIAN and isinstance(guarantee, PureDP | ApproxDP):
         scale = continuous = laplace_parameter(sensitivity, guarantee.epsilon)
-        return ExactNoise(mechanism, lattice, bits, sensitivity, exact, scale, continuous)
+        return ExactNoise(
+            mechanism, lattice, bits, sensitivity, exact, scale, continuous, denominator
+        )
     distance = math.sqrt(sensitivity) * (1 + SENSITIVITY_ROUNDING)
     if isinstance(guarantee, CurrencyGuarantee):
         if kind is Noise.LAPLACE:
@@ -324,7 +328,9 @@ def calibrated_on(
             / lattice.units.min()
         )
     scale = sigma if kind is Noise.LAPLACE else gaussian_parameter(sigma)
-    return ExactNoise(mechanism, lattice, bits, sensitivity, exact, scale, float(sigma))
+    return ExactNoise(
+        mechanism, lattice, bits, sensitivity, exact, scale, float(sigma), denominator
+    )
 
 
 def require_agreement(noise: ExactNoise) -> None:

@@ -1,7 +1,8 @@
 r"""The manifest of a release: whether its noise keeps its guarantee.
 
 Measurements are whole multiples of units; those of neighbours, with and without all rows of a
-person, differ by at most `sensitivity` (the l1 norm, or the squared l2 norm).
+person, differ by at most `sensitivity` (the l1 norm, or the squared l2 norm). Where a record is a
+mixture of cells in parts of 1/D, D the `denominator`, they are D times as fine as the strategy.
 
     discrete Laplace noise of parameter b     epsilon = Delta_1 / b
     discrete Gaussian of parameter s          s^2 >= sigma^2 + 4 with sigma of continuous noise on
@@ -49,7 +50,7 @@ PARTS = {
     "": "format pmldesign workload queries cells guarantee noise lattice intervals post_processing"
     " sha256 ratios? records? suppress? if_alpha_is_wrong? distances?",
     "noise": "law parameter sigma measurements sampler",
-    "lattice": "bits unit sensitivity of exact bias_of_an_entry",
+    "lattice": "bits unit sensitivity of exact bias_of_an_entry denominator",
     "intervals": "level simultaneous",
     "suppress": "relative_error",
     "if_alpha_is_wrong": "loss half_alpha dp",
@@ -59,7 +60,7 @@ PARTS = {
 """Claims of a manifest and of its parts; those with a question mark may be missing."""
 UNSEEN = {
     "strategy": "its sensitivity, units, distances and hash: it is not in the manifest",
-    "queries and schema": "names, hashes and the number of cells: they are not in the manifest",
+    "queries": "names, hash and the number of cells: they are not in the manifest",
     "method": "the numbers in the table, the level of intervals, what was done to the estimates",
     "sampler": "whether the noise was drawn as the manifest says, no file tells",
 }
@@ -77,8 +78,15 @@ SHARPER_BOUND = 0.06
 """The same under PML with Gaussian noise: of three columns the loss is bounded on strips."""
 
 
-def check_manifest(content: Header, path: Path, checks: Checks) -> str:
-    """All claims of a manifest that can be recomputed from it and from the tables beside it."""
+def check_manifest(content: Header, path: Path, schema: str | None, checks: Checks) -> str:
+    """All claims of a manifest that can be recomputed from it and from the tables beside it.
+
+    Args:
+        content: of the manifest.
+        path: of the manifest.
+        schema: hash of the schema that is given; None if none is.
+        checks: to which they are added.
+    """
     stated = content[KEY].get(OBJECT)
     if stated is None:
         checks.unchecked("digest", "the manifest is from before there was one")
@@ -86,6 +94,7 @@ def check_manifest(content: Header, path: Path, checks: Checks) -> str:
         checks.state("digest", stated == digest_of_object(content), "of the whole manifest")
     checks.state("claims", is_manifest(content), "those of a manifest, each in its range")
     _check_tables(content, path, checks)
+    check_schema(content, schema, checks)
     check_promise(content, checks)
     for name, reason in UNSEEN.items():
         checks.unchecked(name, reason)
@@ -93,10 +102,23 @@ def check_manifest(content: Header, path: Path, checks: Checks) -> str:
     return NAME
 
 
+def check_schema(content: Header, schema: str | None, checks: Checks) -> None:
+    """Whether a manifest is about people of the schema that is given, by its hash."""
+    stated = content[KEY]["schema"]
+    if schema is not None:
+        reason = "the manifest has the hash of another schema"
+        if stated is None:
+            reason = "the manifest is of a release without a schema"
+        same = stated == schema
+        checks.state("schema", same, "hash of the schema" if same else reason)
+    elif stated is not None:
+        checks.unchecked("schema", "the manifest has its hash; give --schema")
+
+
 def check_sampler(content: Header, checks: Checks) -> None:
     """Refuse noise of a library whose noise is known to have another law."""
     library = content["noise"]["sampler"]
-    if is_biased(library):
+    if is_biased(library.removeprefix("opendp ")):
         reason = f"of {library}: before {UNBIASED} it loses more than is promised"
         checks.state("noise", False, reason)
 
@@ -140,7 +162,7 @@ def is_manifest(content: Any) -> bool:
             return False
     noise, lattice, intervals = content["noise"], content["lattice"], content["intervals"]
     counts = [content["queries"], content["cells"], noise["measurements"], lattice["bits"]]
-    counts.append(content.get("ratios", 1))
+    counts += [content.get("ratios", 1), lattice["denominator"]]
     records = content.get("records", 0)
     people = content["guarantee"]["participation"]
     sizes = [noise["parameter"], lattice["unit"], intervals["level"], 1 - intervals["level"]]
@@ -158,7 +180,7 @@ def is_manifest(content: Any) -> bool:
         and re.fullmatch("[1-9][0-9]*", lattice["sensitivity"]) is not None
         and isinstance(lattice["exact"], bool)
         and type(lattice["bias_of_an_entry"]) in (int, float)
-        and 0 <= lattice["bias_of_an_entry"] <= lattice["unit"]
+        and 0 <= lattice["bias_of_an_entry"] <= lattice["unit"] * lattice["denominator"]
         and isinstance(intervals["simultaneous"], bool)
         and isinstance(content["post_processing"], list)
         and set(content["post_processing"]) <= {"nonnegative", "integers"}

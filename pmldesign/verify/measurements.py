@@ -1,11 +1,16 @@
 r"""A file of measurements: a strategy file, the manifest of its release, and noisy values.
 
-The rows of R are whole numbers Z times units u, and Z x + eta was measured. Of neighbours Z x
-differs by the columns of Z = diag(1/u) R, or by differences of two of them (of one group, where
-known answers tell groups apart): their largest norm is the sensitivity that the manifest states,
-for which its noise keeps the guarantee. Where R itself is not on the lattice, entries of Z are off
-by `bias_of_an_entry`, half a unit where R is rounded, at most one where its products are: the
-sensitivity is then that of the rounded R, or one of R that was made larger.
+The measurements are whole multiples of units u. A record is a mixture of cells in parts of 1/D, D
+the `denominator` of the manifest, so that the counts D x are whole; R is Z times D u with Z a
+matrix of whole numbers, and Z D x + eta was measured. Of neighbours Z D x differs by D times the
+columns of Z = diag(1/(D u)) R, or by differences of two of them (within a group of cells that the
+invariants tell apart): the largest norm is the sensitivity that the manifest states, for which its
+noise keeps the guarantee. If R itself is not on the lattice, entries of D u Z are off by
+`bias_of_an_entry`, half of D u if R is rounded, at most D u if its products are: the sensitivity
+is then that of the rounded R, or one of R that was made larger.
+
+Under add-remove the measured values are whole multiples of the units. Under replace the public part
+was subtracted from them.
 """
 
 from __future__ import annotations
@@ -19,7 +24,14 @@ import numpy as np
 from pmldesign.verify.forms.form import COUNTS, POSITIVE, VECTOR
 from pmldesign.verify.forms.known_tables import shared_sets
 from pmldesign.verify.forms.persons import Persons, agreeing
-from pmldesign.verify.manifests import LAWS, UNSEEN, check_promise, check_sampler, is_manifest
+from pmldesign.verify.manifests import (
+    LAWS,
+    UNSEEN,
+    check_promise,
+    check_sampler,
+    check_schema,
+    is_manifest,
+)
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.strategies import check_content, check_digest, form_of
@@ -30,7 +42,9 @@ CLAIMS = ("manifest", "decimals", "own_grid", "release")
 ARRAYS = {"measured": VECTOR, "units": POSITIVE, "records": COUNTS}
 """Of a file of measurements, beside those of a strategy."""
 LARGER = 1e-2
-"""A sensitivity is bounded from above where it is not exact: by no more than this part."""
+"""A sensitivity may be a bound above the exact one, by no more than this part."""
+WHOLE, LARGEST_WHOLE = 2.0**-51, 2.0**50
+"""Relative error of a whole number that was multiplied by a unit, and up to which it is seen."""
 ROUNDED = 1e-9
 """Relative, of distances in double precision."""
 ORDERS = {"l1": 1, "l2": 2, "linf": np.inf}
@@ -41,9 +55,12 @@ MOST_CELLS = 1024
 
 
 def check_measurements(
-    header: Header, arrays: Arrays, queries: Queries | None, checks: Checks
+    header: Header, arrays: Arrays, queries: Queries | None, schema: str | None, checks: Checks
 ) -> str:
-    """All checks of a file of measurements; arguments and result as `check_strategy`."""
+    """All checks of a file of measurements; arguments and result as `check_strategy`.
+
+    `schema` is the hash of the schema that is given, None if none is.
+    """
     check_digest(header, arrays, checks)
     manifest = header["manifest"]
     told = {name: value for name, value in header.items() if name not in CLAIMS}
@@ -58,6 +75,7 @@ def check_measurements(
     checks.state("manifest", right and _agrees(header, manifest), "of the release of these queries")
     if not right:
         return arithmetic
+    check_schema(manifest, schema, checks)
     check_promise(manifest, checks)
     for name in ("method", "sampler"):
         checks.unchecked(name, UNSEEN[name])
@@ -96,6 +114,10 @@ def _check_values(header: Header, arrays: Arrays, checks: Checks) -> bool:
     count, units = manifest["noise"]["measurements"], arrays["units"]
     fits = arrays["measured"].size == count and units.size in (1, count)
     fits = fits and units.max() == manifest["lattice"]["unit"]
+    if fits and not replaced:
+        values = arrays["measured"] / units
+        off = np.abs(values - np.rint(values)) > WHOLE * np.abs(values)
+        fits = not (off & (np.abs(values) < LARGEST_WHOLE)).any()
     checks.state("measurements", bool(fits), "as many as the manifest says, in its units")
     decimals, own = header["decimals"], header["own_grid"]
     laplace = manifest["noise"]["law"] == "discrete laplace"
@@ -123,8 +145,9 @@ def _check_sensitivity(manifest: Header, R: Any, arrays: Arrays, checks: Checks)
         checks.state("sensitivity of R", False, "R has other rows than were measured")
         return
     lattice, norm = manifest["lattice"], LAWS[manifest["noise"]["law"]][3]
-    Z = (R.T / np.broadcast_to(arrays["units"], len(R))).T
-    off = 2 * lattice["bias_of_an_entry"] / lattice["unit"]
+    parts = lattice["denominator"]
+    Z = (R.T / np.broadcast_to(arrays["units"] * parts, len(R))).T
+    off = 2 * lattice["bias_of_an_entry"] / lattice["unit"] / parts
     if off > 0 and np.abs(Z).max() < FINEST:
         checks.state("sensitivity of R", False, "rounding leaves too little of what is measured")
         return
@@ -139,9 +162,9 @@ def _check_sensitivity(manifest: Header, R: Any, arrays: Arrays, checks: Checks)
         far = persons.distance(Z, norm, replaced=replaced, groups=groups)
         distance = min(distance, far)
     stated = float(Fraction(lattice["sensitivity"]))
-    stated = math.sqrt(stated) if norm == "l2" else stated
+    stated = (math.sqrt(stated) if norm == "l2" else stated) / parts
     enough = stated >= distance * (1 - ROUNDED)
-    tight = stated <= (distance + slack + 1) * (1 + LARGER) or not lattice["exact"]
+    tight = stated <= (distance + slack + 1) * (1 + LARGER)
     checks.state("sensitivity of R", enough and tight, "the largest distance in units", distance)
     listed = manifest.get("distances", {})
     if "to_later_cells" in listed:

@@ -97,14 +97,15 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
     return array
 
 
-def check_file(path: str | Path, queries: Any = None) -> Verification:
+def check_file(path: str | Path, queries: Any = None, schema: str | None = None) -> Verification:
     """Check what a file claims.
 
     Args:
         path: a strategy file or measurements (.npz), the manifest of a release (.json) or its table
             (.csv, .parquet), the certificate of an envelope (.json), or the state of a stream.
-        queries: A, shape (m, n), which a strategy is for, or its `Queries`; None if nobody knows
-            it.
+        queries: A, shape (m, n), which a strategy is for, or its `Queries`; None if it is not
+            known.
+        schema: hash of the schema of a release; None if it is not known.
 
     Raises:
         FileError: missing, unreadable, or of another kind.
@@ -122,14 +123,16 @@ def check_file(path: str | Path, queries: Any = None) -> Verification:
     if is_state(path):
         kind, run = "state of a stream", partial(check_state, path, checks)
     elif path.suffix.lower() == ".json":
-        kind, run = _of_object(path, read_object(path), checks)
+        kind, run = _of_object(path, read_object(path), schema, checks)
     else:
         header, arrays = read_archive(path)
         _require_format(path, header, STRATEGIES)
         asked = queries if isinstance(queries, Queries | None) else Queries(np.asarray(queries))
-        kind = "measurements" if "manifest" in header else "strategy"
-        check = check_measurements if "manifest" in header else check_strategy
-        run = partial(check, header, arrays, asked, checks)
+        if "manifest" in header:
+            kind = "measurements"
+            run = partial(check_measurements, header, arrays, asked, schema, checks)
+        else:
+            kind, run = "strategy", partial(check_strategy, header, arrays, asked, checks)
     arithmetic = "none"
     with ctx.workprec(BITS):
         try:
@@ -160,7 +163,9 @@ def manifest_of(path: Path) -> Path:
     return manifest
 
 
-def _of_object(path: Path, content: Header, checks: Checks) -> tuple[str, Callable[[], str]]:
+def _of_object(
+    path: Path, content: Header, schema: str | None, checks: Checks
+) -> tuple[str, Callable[[], str]]:
     """The kind of a JSON file, and its checks."""
     from pmldesign.verify.envelopes import check_envelope
     from pmldesign.verify.manifests import check_manifest
@@ -170,7 +175,7 @@ def _of_object(path: Path, content: Header, checks: Checks) -> tuple[str, Callab
         return "envelope", partial(check_envelope, content, checks)
     if "lattice" in content:
         _require_format(path, content, MANIFESTS)
-        return "manifest", partial(check_manifest, content, path, checks)
+        return "manifest", partial(check_manifest, content, path, schema, checks)
     raise FileError(
         f"{path.name} is neither the manifest of a release nor the certificate of an envelope"
     )

@@ -228,7 +228,7 @@ def test_measurements_of_persons_are_asked_and_verified(text, more, known, noise
     published = made.release(frame, schema=content)
     path = tmp_path / "m.npz"
     published.measurements.write(path)
-    checked = pml.verify_file(path, parse=lambda name: pml.workload(name, schema=content))
+    checked = pml.verify_file(path, schema=content)
     assert not checked.failures, checked.failures
     assert "sensitivity of R" in {check.name for check in checked.checks}
     again = published.measurements.ask(queries, schema=content)
@@ -242,5 +242,5 @@ def test_measurements_of_persons_are_asked_and_verified(text, more, known, noise
     arrays["units"] = arrays["units"] / 2
     header[KEY] = digest_of({name: value for name, value in header.items() if name != KEY}, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    checked = pml.verify_file(path, parse=lambda name: pml.workload(name, schema=content))
+    checked = pml.verify_file(path, schema=content)
     assert {c.name for c in checked.failures} == {"sensitivity of R"}

@@ -60,7 +60,7 @@ def test_cube_noise_has_its_law():
     assert stats.chisquare(seen, expected).pvalue > RARE
 
 
-@pytest.mark.parametrize("installed", ["0.13.0", "0.14.1", "0.9.2"])
+@pytest.mark.parametrize("installed", ["0.13.0", "0.14.1", "0.9.2", "0.14.2rc1"])
 def test_a_library_of_biased_noise_is_refused(installed, monkeypatch, tmp_path):
     monkeypatch.setattr(errors, "version", lambda _: installed)
     noisy = pml.mechanism("identity", "histogram:2", guarantee=pml.PureDP(1))
@@ -73,9 +73,17 @@ def test_a_library_of_biased_noise_is_refused(installed, monkeypatch, tmp_path):
             action()
 
 
-@pytest.mark.parametrize("installed", ["0.14.2", "0.15.0", "0.16.0", "1.0.0"])
+@pytest.mark.parametrize("installed", ["0.14.2", "0.14.2.post1", "0.15.0", "0.15.1rc1", "1.0.0"])
 def test_later_ones_are_taken(installed):
     assert not errors.is_biased(installed)
+
+
+@pytest.mark.parametrize(
+    "installed",
+    ["0.14.2rc1", "0.14.2.dev3", "0.14.2-nightly.1", "0.14.2a0", "0.15.0b20250801", "0.15", "new"],
+)
+def test_pre_releases_that_may_be_older_are_not(installed):
+    assert errors.is_biased(installed)
 
 
 def test_a_manifest_of_biased_noise_is_rejected(tmp_path):
@@ -83,7 +91,7 @@ def test_a_manifest_of_biased_noise_is_rejected(tmp_path):
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps(release.manifest))
     assert "noise" not in [check.name for check in pml.verify_file(path).failures]
-    for sampler in ("opendp 0.13.0", "opendp 0.14.1"):
+    for sampler in ("opendp 0.13.0", "opendp 0.14.1", "opendp 0.14.2rc1"):
         old = {**release.manifest, "noise": {**release.manifest["noise"], "sampler": sampler}}
         path.write_text(json.dumps(old))
         assert "noise" in [check.name for check in pml.verify_file(path).failures]

@@ -11,6 +11,7 @@ from test_structured_claims import rewrite
 
 import pmldesign as pml
 from pmldesign.designs import DesignOptions, solve_regions
+from pmldesign.files import verify_file
 from pmldesign.verify import ReadTree, gamma, mass_of_pairs, read_archive
 from pmldesign.workloads import RegionsWorkload
 from pmldesign_solvers.trees import Tree
@@ -254,7 +255,7 @@ def test_known_sums_are_those_of_the_groups_of_the_file(tmp_path):
     pml.write_strategy(path, noisy)
 
     def verified(public=known):
-        return pml.verify_file(path, workload=workload, parse=lambda _: public)
+        return verify_file(path, workload=workload, parse=lambda _: public)
 
     assert verified().holds
     assert pml.read_strategy(path).public.agrees(noisy.strategy.public)

@@ -112,6 +112,17 @@ class QuestionOptions:
         assert self.schema is not None
         return parse_queries(text, read_schema(self.schema)).workload
 
+    @property
+    def schema_hash(self) -> str | None:
+        """The hash of the schema; None without one.
+
+        Raises:
+            FileError, InvalidInputError: the schema cannot be read, or is none.
+        """
+        from pmldesign.release.people.schema import read_schema
+
+        return None if self.schema is None else read_schema(self.schema).digest
+
     def strategy(self, text: str) -> Strategy:
         """The strategy in a file, or the queries of a named workload measured themselves.
 

@@ -214,7 +214,9 @@ def _check_product(strategy: Dense, checks: Checks) -> tuple[Any, float]:
     values = np.linalg.svd(R, compute_uv=False)
     condition = float(values[0] / values[values > 1e-10 * values[0]][-1])
     with np.errstate(over="ignore"):
-        sizes = np.linalg.norm(L, axis=1) * values[0] + np.linalg.norm(A, axis=1)
+        lengths = np.linalg.norm(A, axis=1)  # 0 if the answer is public: L is then rounding alone
+        lengths = np.where(lengths > 0, lengths, np.linalg.norm(strategy.A, axis=1))
+        sizes = np.linalg.norm(L, axis=1) * values[0] + lengths
     off = np.array([float(root(square).upper()) for square in rows])
     worst = float((off / np.where(sizes > 0, sizes, 1.0)).max())
     allowed = min(RESIDUAL * rounding.UNIT * condition, MOST_RESIDUAL)
