@@ -65,7 +65,7 @@ COMMANDS = (
     "compare all-range:32 --strategies least-norm,haar,tree --epsilon 0.1,0.3,1 --delta 1e-6",
     "compare census-p12 --strategies least-norm,identity,workload --epsilon 1 --alpha 0.001",
     "envelope rr:3,eps=1 --prior 0.2,0.3,0.5 --curve",
-    "target prefix:64 --max-std 5 --guarantee zcdp --noise gaussian",
+    "target prefix:64 --std 5 --guarantee zcdp --noise gaussian",
     "plan '4*laplace:0.1 + 3*gaussian:0.5,1e-7' --delta 1e-6",
     "schema people.csv -o drafted.json",
     "sweep study.toml -o rows.csv",

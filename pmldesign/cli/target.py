@@ -1,4 +1,4 @@
-"""pmldesign target WORKLOAD --max-std 5 [--delta 1e-6]: the least budget for accuracies."""
+"""pmldesign target WORKLOAD --std 5 [--delta 1e-6]: the least budget for accuracies."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from pmldesign.designs.targets.accuracy import Targets, as_targets, named_target
 from pmldesign.designs.targets.least import BUDGET_GAP, least_budget
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.files import read_prior, write_strategy
+from pmldesign.files.workloads import is_matrix_path
 from pmldesign.privacy.guarantee_syntax import PLACEHOLDER
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise
@@ -54,66 +55,60 @@ GAP = {
 class AccuracyOptions:
     """A standard deviation or a half-width, for all queries or for each."""
 
-    max_std: float | None = option("Largest standard deviation.", metavar="C")
-    half_width: float | None = option("Or half-width of intervals at --level.", metavar="H")
-    level: float = option(
-        "Of these intervals; where it is given, --targets are half-widths.", default=0.95
+    std: str | None = option(
+        "Largest standard deviation: a number, a file with one number for each query, or numbers"
+        " for tables and queries by name (sex=5,age=10); a first number without a name holds for"
+        " all others (20,sex=5).",
+        metavar="NUMBER|FILE|NAME=NUMBER,...",
     )
-    targets: Path | None = option("Or one number for each query: one number a line, .csv or .npy.")
-    table_std: tuple[str, ...] = option(
-        "Or for parts of WORKLOAD by name or number from 1, or queries by their labels; "
-        "--max-std for the others.",
-        multiple=True,
-        type=str,
-        metavar="NAME=C,...",
+    half_width: str | None = option(
+        "Largest half-width of the intervals at --level, written as for --std.",
+        metavar="NUMBER|FILE|NAME=NUMBER,...",
     )
-    table_half_width: tuple[str, ...] = option(
-        "Or half-widths, likewise; --half-width for the others.",
-        multiple=True,
-        type=str,
-        metavar="NAME=H,...",
-    )
+    level: float = option("Confidence level of these intervals, in (0, 1).", default=0.95)
 
     def of(self, queries: Workload, text: str) -> Targets:
-        """What the options ask for.
+        """The targets that the options describe.
 
         Args:
             queries: the workload.
             text: how it was written, whose parts have names.
 
         Raises:
-            FileError: the file of targets cannot be read.
-            InvalidInputError: none, or several that do not go together.
+            FileError: a file of targets cannot be read.
+            InvalidInputError: neither option, both, or a value that does not fit the workload.
         """
-        stds = self.max_std is not None or self.table_std
-        halves = self.half_width is not None or self.table_half_width
-        if stds and halves:
+        if self.std is not None and self.half_width is not None:
+            raise InvalidInputError("--std and --half-width exclude each other; remove one of them")
+        if self.std is not None and given("level"):
             raise InvalidInputError(
-                "--max-std and --table-std are standard deviations, --half-width and "
-                "--table-half-width half-widths; give one kind, not both"
+                "--level belongs to half-widths; write --half-width instead of --std, or remove"
+                " --level"
             )
-        if stds and given("level"):
-            raise InvalidInputError("--level is of half-widths; take --half-width, not --max-std")
-        number = self.half_width if halves else self.max_std
-        tables = self.table_half_width or self.table_std
-        level = self.level if halves or given("level") else None
-        if self.targets is not None:
-            if stds or halves:
-                raise InvalidInputError(
-                    "--targets has a number for each query; leave the others out"
-                )
-            return as_targets(
-                Targets(read_prior(self.targets, name="targets"), level=level), queries
-            )
-        if tables:
-            named = named_targets(queries, _named(",".join(tables), text), number)
-            return as_targets(replace(named, level=level), queries)
-        if number is None:
+        value = self.std if self.half_width is None else self.half_width
+        if value is None:
             raise InvalidInputError(
-                "say how accurate the answers are to be: --max-std 5, --half-width 10, --targets"
-                " FILE, --table-std or --table-half-width"
+                "the accuracy is missing; add for example --std 5 or --half-width 10"
             )
-        return as_targets(Targets(number, level=level), queries)
+        level = None if self.half_width is None else self.level
+        return as_targets(replace(_targets(value, queries, text), level=level), queries)
+
+
+def _targets(value: str, queries: Workload, text: str) -> Targets:
+    """Targets from a number, a file, or numbers by name."""
+    number = as_number(value)
+    if number is not None:
+        return Targets(number)
+    if is_matrix_path(value):
+        return Targets(read_prior(value, name="targets"))
+    if "=" not in value:
+        raise InvalidInputError(
+            f"--std and --half-width take a number, a file with one number for each query (.csv or"
+            f" .npy), or NAME=5,NAME=10; got {value[:60]!r}"
+        )
+    first, comma, rest = value.partition(",")
+    default = as_number(first) if comma else None
+    return named_targets(queries, _named(value if default is None else rest, text), default)
 
 
 @dataclass(frozen=True, kw_only=True)

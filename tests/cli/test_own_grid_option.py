@@ -107,7 +107,7 @@ def test_compare_says_how_such_a_row_is_released():
 
 
 def test_target_says_it_too():
-    asked = "target", "histogram:6", "--max-std", "0.3", "--search-time", "0.05"
+    asked = "target", "histogram:6", "--std", "0.3", "--search-time", "0.05"
     shown = run(*asked)
     assert "Laplace own-grid noise" in shown
     assert "for every mechanism, worst case over data of any size" in shown

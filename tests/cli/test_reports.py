@@ -35,7 +35,7 @@ COMMANDS = {
     "target": (
         "target",
         "prefix:6",
-        "--max-std",
+        "--std",
         "5",
         "--guarantee",
         "zcdp",

@@ -10,7 +10,7 @@ import pytest
 DP = ("--epsilon", "1", "--delta", "1e-6")
 COMMANDS = {
     "optimize": ("optimize", "prefix:5", *DP, "--noise", "gaussian"),
-    "target": ("target", "prefix:5", "--max-std", "5", "--guarantee", "gdp", "--noise", "gaussian"),
+    "target": ("target", "prefix:5", "--std", "5", "--guarantee", "gdp", "--noise", "gaussian"),
     "compare": ("compare", "prefix:4", "--p", "2,inf", "--strategies", "tree,identity"),
     "bounds": ("bounds", "prefix:4", *DP),
     "leakage": ("leakage", "prefix:4", "--scale", "1,2", "--alpha", "0.1"),

@@ -8,7 +8,7 @@ import pytest
 import pmldesign as pml
 from pmldesign.cli import target
 
-CENSUS = ("target", "census-p12", "--max-std", 5, "--table-std", "total=20,male=20,female=20")
+CENSUS = ("target", "census-p12", "--std", "5,total=20,male=20,female=20")
 
 
 def test_census_beside_equal_noise(run):
@@ -38,9 +38,7 @@ def test_text_shows_both_bounds(run):
 
 @pytest.mark.parametrize(("kind", "currency", "least"), [("zcdp", "rho", 0.02), ("gdp", "mu", 0.2)])
 def test_currencies(run, kind, currency, least):
-    shown = run.json(
-        "target", "histogram:4", "--max-std", 5, "--guarantee", kind, "--search-time", 0.1
-    )
+    shown = run.json("target", "histogram:4", "--std", 5, "--guarantee", kind, "--search-time", 0.1)
     assert shown["currency"] == currency
     assert shown[currency]["at_least"] <= least <= shown[currency]["enough"]
     assert shown[currency]["enough"] == pytest.approx(least, rel=1e-5)
@@ -49,18 +47,18 @@ def test_currencies(run, kind, currency, least):
 def test_targets_from_a_file_and_by_part(run):
     Path("c.csv").write_text("4\n4\n4\n1\n1\n1\n")
     options = ("--guarantee", "zcdp", "--noise", "gaussian")
-    file = run.json("target", "prefix:3+histogram:3", "--targets", "c.csv", *options)
+    file = run.json("target", "prefix:3+histogram:3", "--std", "c.csv", *options)
     parts = run.json(
-        "target", "prefix:3+histogram:3", "--table-std", "prefix:3=4,histogram:3=1", *options
+        "target", "prefix:3+histogram:3", "--std", "prefix:3=4,histogram:3=1", *options
     )
     assert file["rho"]["enough"] == pytest.approx(parts["rho"]["enough"], rel=1e-5)
     long = "random-range:3,3,seed=1+histogram:3"
-    twice = ("--table-std", "prefix:3=4", "--table-std", "histogram:3=1")
-    assert run.json("target", "prefix:3+histogram:3", *twice, *options)["rho"] == parts["rho"]
-    named = run.json("target", long, "--table-std", "random-range:3,3,seed=1=4,2=1", *options)
+    others = ("--std", "1,prefix:3=4")
+    assert run.json("target", "prefix:3+histogram:3", *others, *options)["rho"] == parts["rho"]
+    named = run.json("target", long, "--std", "random-range:3,3,seed=1=4,2=1", *options)
     assert named["targets"] == {"smallest": 1, "largest": 4, "level": None}
     level = ("--level", 0.6)
-    widths = run.json("target", "prefix:3+histogram:3", "--targets", "c.csv", *level, *options)
+    widths = run.json("target", "prefix:3+histogram:3", "--half-width", "c.csv", *level, *options)
     assert widths["targets"]["level"] == 0.6
     assert widths["rho"]["enough"] < file["rho"]["enough"]  # 4 is 4.75 standard deviations then
 
@@ -73,18 +71,18 @@ def test_parts_are_called_as_in_the_text_with_factors_in_any_order(run):
     for text in ("sex*age + sex", "sex*age:prefix + sex", "sex*age"):
         first = text.split(" ")[0]
         swapped = "*".join(reversed(first.split("*")))
-        rest = ("--max-std", 3) if "+" in text else ()
-        plain = run.json("target", text, "--table-std", f"{first}=5", *rest, *options)
-        other = run.json("target", text, "--table-std", f"{swapped}=5", *rest, *options)
+        rest = "3," if "+" in text else ""
+        plain = run.json("target", text, "--std", f"{rest}{first}=5", *options)
+        other = run.json("target", text, "--std", f"{rest}{swapped}=5", *options)
         assert plain["rho"] == other["rho"]
-        rest = ("--half-width", 3 * 1.959963984540054) if "+" in text else ()
-        named = f"{swapped}={5 * 1.959963984540054}"
-        widths = run.json("target", text, "--table-half-width", named, *rest, *options)
+        rest = f"{3 * 1.959963984540054}," if "+" in text else ""
+        named = f"{rest}{swapped}={5 * 1.959963984540054}"
+        widths = run.json("target", text, "--half-width", named, *options)
         assert widths["rho"]["enough"] == pytest.approx(plain["rho"]["enough"], rel=1e-5)
 
 
 def test_pure_laplace(run):
-    shown = run.json("target", "histogram:4", "--max-std", 2, "--search-time", 0.1)
+    shown = run.json("target", "histogram:4", "--std", 2, "--search-time", 0.1)
     assert shown["noise"]["kind"] == "laplace"
     assert shown["epsilon"]["enough"] == pytest.approx(math.sqrt(2) / 2, rel=1e-6)
 
@@ -92,35 +90,36 @@ def test_pure_laplace(run):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ((), "--max-std 5"),
-        (("--max-std", 5, "--half-width", 5), "not both"),
-        (("--max-std", -1), "positive"),
-        (("--max-std", 5, "--level", 0.9), "--half-width"),
+        ((), "--std 5"),
+        (("--std", 5, "--half-width", 5), "exclude each other"),
+        (("--std", -1), "positive"),
+        (("--std", 5, "--level", 0.9), "--half-width"),
         (("--half-width", 5, "--delta", 1e-6, "--level", 2), "level"),
-        (("--max-std", 5, "--guarantee", "zcdp", "--delta", 1e-6), "remove --delta"),
-        (("--max-std", 5, "--guarantee", "zcdp:1"), "its budget is searched"),
-        (("--half-width", 5, "--table-std", "1=5"), "one kind, not both"),
-        (("--table-std", "1=5", "--level", 0.9), "--half-width"),
-        (("--table-std", "5"), "NAME=20"),
-        (("--table-std", "x=5"), "no part or query"),
-        (("--table-std", "Row 0 (cell 0)=5", "--max-std", 9), "did you mean 'row 0 (cell 0)'"),
-        (("--max-std", 5, "--noise", "gaussian"), "delta"),
+        (("--std", 5, "--guarantee", "zcdp", "--delta", 1e-6), "remove --delta"),
+        (("--std", 5, "--guarantee", "zcdp:1"), "its budget is searched"),
+        (("--std", "no-such-file.csv"), "No such file"),
+        (("--std", "5,prefix:4"), "or NAME=5,NAME=10; got"),
+        (("--std", "5,x=y"), "NAME=5"),
+        (("--std", "1=5", "--level", 0.9), "--half-width"),
+        (("--std", "x=5"), "no part or query"),
+        (("--std", "9,Row 0 (cell 0)=5"), "did you mean 'row 0 (cell 0)'"),
+        (("--std", 5, "--noise", "gaussian"), "delta"),
     ],
 )
 def test_what_does_not_go_together_is_refused(run, options, problem):
     result = run("target", "prefix:4", *options)
-    assert result.exit_code in (2, 5)
+    assert result.exit_code in (2, 5, 6)
     assert problem in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
 def test_leakage_that_protects_nobody(run):
-    result = run("target", "prefix:4", "--max-std", 0.01, "--alpha", 0.1, "--search-time", 0.1)
+    result = run("target", "prefix:4", "--std", 0.01, "--alpha", 0.1, "--search-time", 0.1)
     assert result.exit_code == 4
 
 
 def test_ctrl_c_in_the_search_is_not_called_a_success(run, tmp_path, monkeypatch, signalled):
     monkeypatch.setattr(target, "least_budget", signalled(signal.SIGINT, target.least_budget))
-    result = run("target", "prefix:4", "--max-std", 5, "--search-time", 0.05, "-o", "s.npz")
+    result = run("target", "prefix:4", "--std", 5, "--search-time", 0.05, "-o", "s.npz")
     assert (result.exit_code, (tmp_path / "s.npz").exists()) == (3, True)
     assert result.stderr.splitlines()[-1].startswith("error: interrupted: what is shown")

@@ -94,7 +94,7 @@ def test_targets_that_only_all_distances_meet_are_refused_for_lack_of_time(monke
 def test_rows_are_left_out_whose_noise_would_end_after_the_limit(monkeypatch, capsys):
     promise = ["--delta=1e-4", "--alpha=0.05", "--time-limit=20"]
     all_pairs_take(monkeypatch, 1e9)
-    assert main(["target", "prefix:12", "--max-std=8", *promise], standalone_mode=False) is None
+    assert main(["target", "prefix:12", "--std=8", *promise], standalone_mode=False) is None
     shown = capsys.readouterr()
     assert "all as far apart as any two, for lack of time" in shown.err
     assert "leaves out 'equal noise': the time limit came first" in shown.err

@@ -216,7 +216,7 @@ def test_every_command_takes_them(tmp_path):
         ["compare", *asked, "--noise", "laplace", "--search-time", "0.1"],
         ["bounds", *asked],
         ["calibrate", "sex*age + married", *given],
-        ["target", *asked[:3], "--max-std", "5", "--noise", "gaussian", "--delta", "1e-6"],
+        ["target", *asked[:3], "--std", "5", "--noise", "gaussian", "--delta", "1e-6"],
         ["release", *asked, str(data), "--known", "sex", "-o", out, "--search-time", "0.1"],
     ]
     for command in commands:

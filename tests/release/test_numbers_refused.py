@@ -132,7 +132,7 @@ def test_leakage_is_refused_where_records_are_mixtures_of_cells(tmp_path, comman
     path = tmp_path / "schema.json"
     path.write_text(json.dumps({"attributes": attributes}))
     words = [command, "sex*income:sum + sex", "--schema", str(path), "--alpha", "0.1"]
-    words += ["--max-std", "5"] if command == "target" else ["--epsilon", "1"]
+    words += ["--std", "5"] if command == "target" else ["--epsilon", "1"]
     words += ["--noise", "laplace"]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 2

@@ -228,7 +228,7 @@ def drawn(
         spent = [
             option for option in promise if not option.startswith(("--epsilon", "--guarantee"))
         ]
-        wanted = str(rng.choice(["--max-std=5", "--half-width=8"]))
+        wanted = str(rng.choice(["--std=5", "--half-width=8"]))
         return [name, workload, *spent, wanted, f"--time-limit={limit}"], limit
     if name == "release":
         counts = folder / "counts.npy"

@@ -10,9 +10,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Guarantee": (
         "epsilon", "delta", "alpha", "guarantee", "neighbours", "known", "at_alpha", "share",
     ),
-    "Accuracy": (
-        "max_std", "half_width", "targets", "table_std", "table_half_width",
-    ),
+    "Accuracy": ("std", "half_width"),
     "Noise": ("noise", "scale", "own_grid"),
     "Workload": (
         "p", "schema", "workload", "weights", "participation", "strategy", "strategies", "prior",

@@ -170,8 +170,7 @@ def named_targets(workload: Workload, named: Mapping[str, float], default: float
         missing = next((n for n, target in zip(names, by_part, strict=True) if target is None), "")
         if missing:
             raise InvalidInputError(
-                f"no target for {missing!r}; add it to --table-std (--table-half-width), or "
-                "--max-std (--half-width) for the others"
+                f"there is no target for {missing!r}; add one, or a first number for all others"
             )
         values = np.array([target or math.nan for target in by_part])
         return Targets(values, by_part=True) if len(names) > 1 else Targets(float(values[0]))
@@ -200,7 +199,7 @@ def _of_labels(
         )
     if None in by_part:
         raise InvalidInputError(
-            "targets for labels of queries need --max-std (--half-width) for all others"
+            "targets for labels of queries need a first number for all others: 20,label=5"
         )
     values = np.repeat(np.array(by_part, dtype=np.float64), workload.part_queries)
     for name, target in named.items():
