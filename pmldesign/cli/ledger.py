@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from pmldesign.cli.documents.document import Cell, Document, Section, Table
-from pmldesign.cli.options.fields import Outputs, argument, as_command, ends, group, option
+from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
 from pmldesign.privacy.outward import at_least, at_most, shortest
 
 if TYPE_CHECKING:
@@ -24,10 +25,7 @@ class Asked:
     ledger: str = argument(metavar="FILE|URL")
     people: str | None = option("Whose ledger, in a database that has several.", metavar="NAME")
     delta: float | None = option("At which epsilon of Gaussian noise is shown; that of the budget.")
-    registry: Path | None = option(
-        "Write a draft for the registry of deployments of differential privacy: .yaml.",
-        check=ends("an entry of the registry", ".yaml"),
-    )
+    export: bool = option("Print the ledger with exact costs as text, a JSON object per line.")
     outputs: Outputs = group(plot=None, report=None)
 
 
@@ -39,32 +37,30 @@ def command(asked: Asked) -> None:
     confidential: it says what was asked about whom.
     """
     from pmldesign.arguments import probability
-    from pmldesign.files import atomic_write
     from pmldesign.release.costs.ledger import read_ledger
-    from pmldesign.release.costs.left import left_of
-    from pmldesign.release.costs.registry import registry_entry
 
     if asked.delta is not None:
         probability("--delta", asked.delta)
     account = read_ledger(asked.ledger, asked.people)
-    if asked.registry is not None:
-        with atomic_write(asked.registry, "w") as handle:
-            handle.write(json.dumps(registry_entry(account), indent=2) + "\n")
-    asked.outputs.deliver(_document(account, left_of(account, asked.delta)))
+    if asked.export:
+        click.echo("".join(json.dumps(line) + "\n" for line in account.lines()), nl=False)
+    else:
+        asked.outputs.deliver(_document(account, account.left(asked.delta)))
 
 
 def _document(account: Account, left: Left) -> Document:
     from pmldesign.release.costs.budget import budget_text
-    from pmldesign.release.costs.left import spent_by
 
-    costs = [spent_by(entry) for entry in account.releases]
-    records = [
-        {"date": entry.get("date"), "release": entry["release"], "epsilon": epsilon, "mu": mu}
-        for entry, (epsilon, mu) in zip(account.releases, costs, strict=True)
+    records: list[dict[str, Cell]] = [
+        {
+            "date": payment.day,
+            "release": payment.released,
+            "epsilon": float(payment.cost.pure),
+            "mu": math.sqrt(payment.cost.squared_ratio),
+        }
+        for payment in account.payments
     ]
-    rows: list[list[Cell]] = [
-        [row["date"], row["release"], row["epsilon"] or None, row["mu"] or None] for row in records
-    ]
+    rows: list[list[Cell]] = [[cell or None for cell in row.values()] for row in records]
     spent = {"epsilon": float(account.spent.pure), "mu": math.sqrt(account.spent.squared_ratio)}
     pure, mu = (at_least(spent[name]) for name in ("epsilon", "mu"))
     drafts = ""
@@ -73,7 +69,7 @@ def _document(account: Account, left: Left) -> Document:
         drafts = f", delta {at_least(spent['delta'])} with drafts of schemas"
     facts = [
         ("people", account.people),
-        ("unit", str(account.head["unit"])),
+        ("unit", str(account.unit)),
         ("budget", budget_text(account.budget)),
         ("spent", f"epsilon {pure} with Laplace noise, mu {mu} with Gaussian noise{drafts}"),
         *_left_facts(left),
@@ -82,7 +78,7 @@ def _document(account: Account, left: Left) -> Document:
     table = Table(header, rows, texts=("release",), records=records)
     data = {
         "people": account.people,
-        "unit": account.head["unit"],
+        "unit": asdict(account.unit),
         "budget": asdict(account.budget),
         "releases": records,
         "spent": spent,

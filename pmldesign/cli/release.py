@@ -82,13 +82,13 @@ def command(asked: Asked) -> None:
     """
     from pmldesign.cli.documents.releases import document_of
     from pmldesign.files import read_guarantee, read_strategy
-    from pmldesign.files.strategies import read_noise, read_own_grid
+    from pmldesign.files.strategies import read_own_grid
     from pmldesign.release.databases.counted import people_of
     from pmldesign.release.people.schema import read_schema
     from pmldesign.release.publish import carry_out, prepare
     from pmldesign.release.result import beside_path
 
-    promise, schema, noise = asked.promise, asked.question.schema, asked.promise.noise
+    promise, schema = asked.promise, asked.question.schema
     for package in ["opendp"] if schema is None else ["opendp", "polars"]:
         require_extra("a release", package, "release")
     workload, strategy, output = asked.workload, asked.strategy, asked.output
@@ -110,11 +110,12 @@ def command(asked: Asked) -> None:
         form.require_release(beside.neighbours)
     grid = _own_grid(asked, ledger)
     there = grid is None and strategy is not None and read_own_grid(strategy)
-    if noise == "auto" and isinstance(beside, CurrencyGuarantee):
-        noise = "gaussian"
-    if noise == "auto" and strategy is not None and (there or read_noise(strategy) == "cube"):
-        noise = read_noise(strategy)
-    told = {"guarantee": beside, "noise": noise, "participation": asked.question.takes_part}
+    noise = promise.noise if promise.noise != "auto" else _noise(beside, ledger, strategy, there)
+    told: dict[str, Any] = {
+        "guarantee": beside,
+        "noise": noise,
+        "participation": asked.question.takes_part,
+    }
     require_feasible(beside, queries.shape[1], noise=noise, p=2.0)
     if measured is None:
         asked.question.note_units(queries, note)
@@ -148,7 +149,7 @@ def _ledger_and_promise(asked: Asked, held: Guarantee | None) -> tuple[Any, Guar
         asked: the options.
         held: the guarantee of a strategy file; None where there is none, or for a share.
     """
-    from pmldesign.release.costs.left import share_of
+    from pmldesign.release.costs.ledger import share_of
 
     ledger, promise = asked.paid.account(), asked.promise
     guarantee = promise.build_beside(held)
@@ -162,16 +163,34 @@ def _ledger_and_promise(asked: Asked, held: Guarantee | None) -> tuple[Any, Guar
     return ledger, share_of(ledger, asked.share, promise.noise, promise.neighbours)
 
 
+def _noise(guarantee: Guarantee, ledger: Any, strategy: Path | None, own_grid: bool) -> Any:
+    """The automatic noise: of a kind for which the ledger has room, else as the file has it.
+
+    Args:
+        guarantee: of the release.
+        ledger: that pays, if any.
+        strategy: the file of the strategy, if there is one.
+        own_grid: whether that has noise on whole measurements.
+    """
+    from pmldesign.files.strategies import read_noise
+    from pmldesign.release.costs.ledger import noise_for
+
+    fitting = "auto" if ledger is None else noise_for(ledger, guarantee)
+    if fitting == "gaussian" or isinstance(guarantee, CurrencyGuarantee):
+        return "gaussian"
+    if strategy is not None and (own_grid or read_noise(strategy) == "cube"):
+        return read_noise(strategy)
+    return fitting
+
+
 def _own_grid(asked: Asked, ledger: Any) -> bool | None:
     """Whether noise is on whole measurements, which no plan has; None for as designed."""
-    from pmldesign.release.costs.ledger import existing
-
     grid = asked.question.on_grid(asked.own_grid)
-    if grid is not None:
+    if grid is not None or ledger is None:
         return grid
-    account = None if ledger is None else existing(ledger)
-    planned = ledger is not None and ledger.plan is not None
-    return False if planned or (account is not None and account.plan is not None) else None
+    account = ledger.account()
+    planned = ledger.planned if account is None else account.plan
+    return None if planned is None else False
 
 
 def _data(asked: Asked) -> Path | str:

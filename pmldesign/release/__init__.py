@@ -5,10 +5,10 @@ from pmldesign_solvers import face
 __getattr__ = face(
     __name__,
     {
-        "costs.budget": "Budget cost_of parse_budget",
-        "costs.ledger": "Account Ledger open_ledger read_ledger",
-        "costs.left": "left_of share_of",
+        "costs.budget": "Budget charge_of cost_of parse_budget",
+        "costs.ledger": "Account Ledger noise_for read_ledger share_of",
         "costs.plan": "PlannedNoise parse_plan without_plan",
+        "costs.unit": "Unit unit_of",
         "databases.counted": "answer_rows people_of read_as",
         "databases.query": "DIALECTS query_text",
         "estimates": "all_within consistent_tables",

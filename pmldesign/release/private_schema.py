@@ -39,6 +39,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written
 from pmldesign.release.costs.budget import Charge, Cost
 from pmldesign.release.costs.ledger import Ledger
+from pmldesign.release.costs.unit import Unit
 from pmldesign.release.noise import laplace_parameter
 from pmldesign.release.people.attribute import (
     is_code,
@@ -51,7 +52,6 @@ from pmldesign.release.people.drafts import MOST_KEYS, UNORDERED, round_cuts
 from pmldesign.release.people.people import batches, column_names
 from pmldesign.release.sampler import Sampler, draw
 
-UNIT = "add-remove neighbours with 1 row a person"
 OTHER = "other"
 Counts = tuple[Counter[Hashable], Counter[tuple[float, float]]]
 """How many records have each value of a column, and each range of numbers."""
@@ -126,7 +126,7 @@ def private_draft(
     if ledger is None:
         return drawn(counted())
     cost = Cost(as_written(promise.epsilon), delta=as_written(promise.delta))
-    charge = Charge(f"draft of a schema for {', '.join(asked)}", UNIT, cost)
+    charge = Charge(f"draft of a schema for {', '.join(asked)}", Unit(), cost)
     return ledger.pay(charge, data, counted, drawn)
 
 

@@ -23,7 +23,7 @@ from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
 from pmldesign.mechanisms import mechanism as mechanism_for
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.release.costs.budget import Budget
+from pmldesign.release.costs.budget import Budget, charge_of
 from pmldesign.release.costs.ledger import Ledger, ledger_of
 from pmldesign.release.costs.plan import Plan
 from pmldesign.release.databases.counted import people_of
@@ -282,7 +282,7 @@ def release_tables(
         integers: whole cells, likewise.
         quantiles: for names of attributes the q in (0, 1); needs a schema.
         ledger: of what releases about these people have cost: a file, or a database that several
-            machines share (sqlite:///budget.db, postgresql://...); data are a path then.
+            machines share (postgresql://...); data are a path then.
         budget: with which a new ledger begins, such as "epsilon=3,delta=1e-6".
         plan: the noise of all releases of a new ledger, such as "4*laplace:0.1 + gaussian:0.5,1e-7"
             (`parse_plan`).
@@ -347,4 +347,5 @@ def carry_out(
     if ledger is None:
         return finished(prepared.counts(data))
     source = data.source if isinstance(data, CountedPeople) else data
-    return ledger.pay(prepared.noise, source, lambda: prepared.counts(data), finished)
+    charge = charge_of(prepared.noise, prepared.schema)
+    return ledger.pay(charge, source, lambda: prepared.counts(data), finished)

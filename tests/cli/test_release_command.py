@@ -10,7 +10,7 @@ import pytest
 
 from pmldesign.cli import process
 from pmldesign.designs import best_noise
-from pmldesign.release import Account
+from pmldesign.release import Ledger, read_ledger
 from pmldesign.streams import Stream
 
 SCHEMA = {
@@ -236,6 +236,18 @@ def test_a_budget_is_kept_by_the_command(run, people):
     result = run(*words)
     assert result.exit_code == 5
     assert "no room" in result.stderr
+    assert "what fits is nothing" in result.stderr
+
+
+def test_automatic_noise_is_one_for_which_the_ledger_has_room(run, people):
+    """Laplace noise would be less here, and such a budget is for Gaussian noise."""
+    begun = ["--ledger", "l", "--budget", "epsilon=3,delta=1e-6", "-o", "t.csv"]
+    result = run(*ASK, *begun)
+    assert result.exit_code == 5
+    assert "what fits is Gaussian noise up to epsilon 2.99999 at delta 1e-06" in result.stderr
+    assert run(*ASK, *begun, "--delta", 1e-7).exit_code == 0
+    manifest = json.loads((people / "t.manifest.json").read_text())
+    assert manifest["noise"]["law"] == "discrete gaussian"
 
 
 def test_the_command_shows_what_a_plan_costs(run):
@@ -257,10 +269,10 @@ def test_ctrl_c_in_the_design_costs_nothing_and_a_signal_after_payment_loses_not
         result = run(*ask)
     assert (result.exit_code, result.stderr) == (1, "error: interrupted before it was done\n")
     assert {path.name for path in people.iterdir()} == {"people.csv", "schema.json"}
-    monkeypatch.setattr(Account, "spend", signalled(signal.SIGTERM, Account.spend))
+    monkeypatch.setattr(Ledger, "_spend", signalled(signal.SIGTERM, Ledger._spend))
     result = run(*ask)
     assert result.exit_code == 143, result.stderr
-    assert len((people / "ledger").read_text().splitlines()) == 2
+    assert len(read_ledger(people / "ledger").payments) == 1
     assert json.loads((people / "t.manifest.json").read_text())["sha256"]["table"] == (
         hashlib.sha256((people / "t.csv").read_bytes()).hexdigest()
     )
@@ -268,7 +280,7 @@ def test_ctrl_c_in_the_design_costs_nothing_and_a_signal_after_payment_loses_not
 
 def test_ctrl_c_after_payment_says_that_the_release_is_there(run, people, monkeypatch, signalled):
     """Exit code 1, nothing to show, made a script pay for another one."""
-    monkeypatch.setattr(Account, "spend", signalled(signal.SIGINT, Account.spend))
+    monkeypatch.setattr(Ledger, "_spend", signalled(signal.SIGINT, Ledger._spend))
     result = run(*ASK, "--ledger", "ledger", "--budget", "epsilon=1", "-o", "t.csv")
     assert (result.exit_code, (people / "t.csv").exists()) == (3, True)
     said = f"error: {process.UNFINISHED}; written: t.manifest.json, t.csv"

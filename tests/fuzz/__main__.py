@@ -95,8 +95,7 @@ def of_people(folder: Path) -> dict[str, list[bytes]]:
         os._exit(0)
     if os.waitpid(child, 0)[1]:
         raise RuntimeError("the samples of people were not made")
-    names = {"measurements": "m*.npz", "manifest": "r*.manifest.json", "ledger": "l*.jsonl"}
-    names["shared"] = "l.db"
+    names = {"measurements": "m*.npz", "manifest": "r*.manifest.json", "ledger": "l*.db"}
     return {
         kind: [path.read_bytes() for path in sorted(folder.glob(name))]
         for kind, name in names.items()
@@ -113,9 +112,8 @@ def _release(folder: Path) -> None:
         words = [*words, f"--measurements={folder / f'm{index}.npz'}", "--search-time=0.05"]
         _prepare(words)
     paid = [*words, "--budget=epsilon=3,delta=1e-6", "--people=panel"]
-    for place in (folder / "l0.jsonl", f"sqlite:///{folder / 'l.db'}"):
-        _prepare([*paid, f"--ledger={place}"])
-    _prepare([*paid, f"--ledger={folder / 'l1.jsonl'}", "--plan=2*gaussian:1,1e-6"])
+    _prepare([*paid, f"--ledger={folder / 'l0.db'}"])
+    _prepare([*paid, f"--ledger={folder / 'l1.db'}", "--plan=2*gaussian:1,1e-6"])
 
 
 def _prepare(arguments: list[str]) -> None:

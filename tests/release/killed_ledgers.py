@@ -5,7 +5,6 @@ import resource
 import signal
 import time
 from contextlib import nullcontext, suppress
-from fractions import Fraction
 
 import numpy as np
 
@@ -66,11 +65,11 @@ def attacked(prepared, place, folder, rng, *, processes, longest):
     releases(prepared, place, folder, "last")  # what is left can still be spent, and no more
     account = read_ledger(place, PEOPLE)
     published = [*folder.glob("*-*.csv")]
-    spent = sum(Fraction(entry["pure"]) for entry in account.releases)
+    spent = account.spent.pure
     wrong = [f"exit codes {codes}"] if set(codes) - {0, -signal.SIGKILL} else []
     wrong += ["over budget"] if spent > 1 else []
     wrong += ["money is left"] if spent <= 1 - COST else []
-    wrong += ["published unpaid"] if len(published) > len(account.releases) else []
+    wrong += ["published unpaid"] if len(published) > len(account.payments) else []
     wrong += (
         ["no manifest"]
         if not all(p.with_suffix(".manifest.json").exists() for p in published)

@@ -1,32 +1,40 @@
 """The ledger: no answer without its entry, never above the budget, exact composition."""
 
-import json
 import math
 import multiprocessing
+import re
 import resource
+import sqlite3
 from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from pmldesign.api import workload
+from pmldesign.cli import main
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy import PML, ApproxDP, Neighbours, PureDP
+from pmldesign.privacy import PML, ZCDP, ApproxDP, Neighbours, PureDP
 from pmldesign.release import (
     Budget,
     Ledger,
+    charge_of,
     check_paths,
     cost_of,
     exact_noise,
-    open_ledger,
+    noise_for,
     parse_budget,
+    prepare,
+    private_draft,
     read_ledger,
     release_tables,
 )
 from pmldesign.strategies import baseline
 from pmldesign.workloads import parse_workload
 
+pytestmark = pytest.mark.usefixtures("quick_disk")
 QUERIES = parse_workload("prefix:4")
 GAUSSIAN = ApproxDP(0.5, 1e-7)
 BUDGET = Budget(1.0, 1e-6, 0.25)
@@ -44,8 +52,8 @@ def data(tmp_path):
     return path
 
 
-def entries(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
+def payments(path):
+    return read_ledger(path).payments
 
 
 def affordable(data, ledger):
@@ -57,14 +65,14 @@ def affordable(data, ledger):
 
 
 def test_releases_are_paid_for_until_the_budget_is_spent(tmp_path, data):
-    ledger = tmp_path / "ledger.jsonl"
+    ledger = tmp_path / "ledger"
     count = 0
     while count < 20 and affordable(data, ledger):
         count += 1
-    assert len(entries(ledger)) == 1 + count
+    assert len(payments(ledger)) == count
     assert 2 <= count < 20
     # at 50 digits: what was spent keeps the promise, another release would not have
-    mu2 = sum(Fraction(entry["squared_ratio"]) for entry in entries(ledger)[1:])
+    mu2 = sum(payment.cost.squared_ratio for payment in payments(ledger))
     with mpmath.workdps(50):
         for times, kept in ((1, True), (Fraction(count + 1, count), False)):
             mu = mpmath.sqrt(mpmath.mpf((mu2 * times).numerator) / (mu2 * times).denominator)
@@ -81,7 +89,7 @@ def test_the_whole_budget_can_be_spent_at_once(tmp_path, data):
     for number, guarantee in enumerate((ApproxDP(1.0, 1e-6), PureDP(1.0))):
         noise = "gaussian" if number == 0 else "laplace"
         budget = Budget(1.0, 1e-6 if number == 0 else 0.0, float(number))
-        ledger = tmp_path / f"{number}.jsonl"
+        ledger = tmp_path / f"{number}"
         release_tables(made(guarantee, noise), data, ledger=ledger, budget=budget)
         with pytest.raises(InfeasibleError):
             release_tables(made(guarantee, noise), data, ledger=ledger)
@@ -104,10 +112,8 @@ def _one_release(path, data, results):
 
 
 def test_two_processes_do_not_overspend(tmp_path, data):
-    ledger = tmp_path / "ledger.jsonl"
-    noise = exact_noise(made(PureDP(1.0)))
-    with open_ledger(Ledger(ledger, budget=Budget(1.0, 0.0, 1.0)), noise, data):
-        pass
+    ledger = tmp_path / "ledger"
+    release_tables(made(PureDP(1.0)), data, ledger=ledger, budget=Budget(2.0, 0.0, 2.0))
     context = multiprocessing.get_context("fork")
     results = context.Queue()
     workers = [context.Process(target=_one_release, args=(ledger, data, results)) for _ in range(4)]
@@ -117,29 +123,29 @@ def test_two_processes_do_not_overspend(tmp_path, data):
     for worker in workers:
         worker.join()
     assert sorted(outcomes) == ["published", "refused", "refused", "refused"]
-    assert len(entries(ledger)) == 2
+    assert len(payments(ledger)) == 2
 
 
 def test_a_crash_after_the_entry_leaves_it_spent(tmp_path, data):
-    ledger = tmp_path / "ledger.jsonl"
+    ledger = tmp_path / "ledger"
 
     def crash(*_):
-        # the entry is on the disk before any noise is drawn
-        assert len(entries(ledger)) == 2
+        # the payment is on the disk before any noise is drawn
+        assert len(payments(ledger)) == 1
         raise RuntimeError("power cut")
 
     with pytest.raises(RuntimeError, match="power cut"):
         release_tables(
             made(PureDP(1.0)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0), sampler=crash
         )
-    assert len(entries(ledger)) == 2
+    assert len(payments(ledger)) == 1
     with pytest.raises(InfeasibleError):
         release_tables(made(PureDP(1.0)), data, ledger=ledger)
 
 
 @pytest.mark.parametrize("step", ["manifest", "table"])
 def test_a_crash_between_noise_and_table_publishes_nothing(tmp_path, data, monkeypatch, step):
-    ledger, renamed = tmp_path / "ledger.jsonl", []
+    ledger, renamed = tmp_path / "ledger", []
 
     def crash(path, target):
         renamed.append(target.name)
@@ -154,63 +160,90 @@ def test_a_crash_between_noise_and_table_publishes_nothing(tmp_path, data, monke
         found.to_csv(tmp_path / "t.csv")
     assert renamed == ["t.manifest.json", "t.csv"][: len(renamed)]
     assert not (tmp_path / "t.csv").exists()
-    assert len(entries(ledger)) == 2
+    assert len(payments(ledger)) == 1
 
 
-def test_nothing_is_drawn_if_the_entry_cannot_be_written(tmp_path, data, monkeypatch):
-    def fail(_number):
-        raise OSError(28, "No space left on device")
+@pytest.mark.parametrize("room", [0, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_payment_for_which_the_disk_has_no_room_is_taken_back(tmp_path, data, begun, room):
+    """Nothing was drawn for it, and a part of it would refuse every later release."""
+    ledger, budget, drawn = tmp_path / "ledger", Budget(100.0, 0.0, 100.0), []
+    charge = charge_of(exact_noise(made(PureDP(0.5))))
+    for _ in range(40 * begun):  # until a page is full
+        Ledger(ledger, budget=budget).pay(charge, data, str, str)
+    size = ledger.stat().st_size if begun else 0
+    before = len(payments(ledger)) if begun else 0
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(room * max(size, 24576)), limits[1]))
+    try:
+        with pytest.raises(FileError, match="ledger"):
+            Ledger(ledger, budget=budget).pay(charge, data, str, drawn.append)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not drawn
+    assert not begun or len(payments(ledger)) == before
+    Ledger(ledger, budget=budget).pay(charge, data, str, str)
+    assert len(payments(ledger)) == before + 1
 
-    drawn = []
-    monkeypatch.setattr("pmldesign.release.costs.lines.os.fsync", fail)
-    with pytest.raises(FileError, match="No space left"):
-        release_tables(
-            made(PureDP(1.0)),
-            data,
-            ledger=tmp_path / "l",
-            budget=Budget(1.0, 0.0, 1.0),
-            sampler=lambda *a: drawn.append(a),
-        )
+
+@pytest.mark.parametrize("other", ["an older copy", "another ledger", "nothing"])
+def test_a_ledger_that_is_replaced_while_data_are_read_pays_for_its_own(tmp_path, data, other):
+    """As an editor does: the payment is made in the file that is there, or nothing is drawn."""
+    ledger, spare = tmp_path / "ledger", tmp_path / "spare"
+    budget = Budget(1.0, 0.0, 1.0)
+    release_tables(made(PureDP(0.25)), data, ledger=ledger, budget=budget)
+    if other == "an older copy":
+        spare.write_bytes(ledger.read_bytes())
+    elif other == "another ledger":
+        release_tables(made(PureDP(1.0)), data, ledger=spare, budget=budget)
+
+    def read():
+        ledger.unlink()
+        if spare.exists():
+            spare.replace(ledger)
+        return "data"
+
+    charge, drawn = charge_of(exact_noise(made(PureDP(0.25)))), []
+    if other == "an older copy":
+        assert Ledger(ledger).pay(charge, data, read, str) == "data"
+        assert len(payments(ledger)) == 2
+        return
+    refusal = InfeasibleError if other == "another ledger" else FileError
+    with pytest.raises(refusal, match=r"no room|removed meanwhile"):
+        Ledger(ledger).pay(charge, data, read, drawn.append)
     assert not drawn
 
 
-@pytest.mark.parametrize("room", [0, 1, 40])
-@pytest.mark.parametrize("begun", [False, True])
-def test_a_line_for_which_the_disk_has_no_room_is_taken_back(tmp_path, data, begun, room):
-    """Nothing was drawn for it, and a part of it would refuse every later release."""
-    ledger, budget = tmp_path / "ledger.jsonl", Budget(1.0, 0.0, 1.0)
-    ledger.touch()
-    if begun:
-        release_tables(made(PureDP(0.5)), data, ledger=ledger, budget=budget)
-    before, drawn = ledger.read_bytes(), []
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + room, limits[1]))
-    try:
-        with pytest.raises(FileError, match="cannot write the ledger"):
+def test_a_ledger_is_for_its_owner(tmp_path, data):
+    release_tables(made(PureDP(1.0)), data, ledger=tmp_path / "l", budget=Budget(1.0, 0.0, 1.0))
+    assert (tmp_path / "l").stat().st_mode & 0o777 == 0o600
+
+
+MEMORY = ["sqlite://", "sqlite:///:memory:", "sqlite:///file:x?mode=memory&uri=true"]
+
+
+@pytest.mark.parametrize("place", [*MEMORY, "sqlite:///b.db", "mysql://host/db", "x://"])
+def test_ledgers_that_end_with_their_process_are_refused(tmp_path, data, place, monkeypatch):
+    """In memory every release would find a new budget."""
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        with pytest.raises(InvalidInputError, match="a ledger is a file, such as"):
             release_tables(
-                made(PureDP(0.5)), data, ledger=ledger, budget=budget, sampler=drawn.append
+                made(PureDP(0.9)), data, ledger=place, people="p", budget=Budget(1.0, 0.0, 1.0)
             )
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert (ledger.read_bytes(), drawn) == (before, [])
-    release_tables(made(PureDP(0.5)), data, ledger=ledger, budget=budget)
-    assert len(entries(ledger)) == 2 + begun
 
 
-def test_a_ledger_that_was_replaced_meanwhile_pays_for_nothing(tmp_path, data):
-    """As an editor does that writes a file anew: what is paid into the old one nobody sees."""
-    ledger = tmp_path / "ledger.jsonl"
-    release_tables(made(PureDP(0.5)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
-    with open_ledger(Ledger(ledger), exact_noise(made(PureDP(0.5))), data) as account:
-        (tmp_path / "edited").write_bytes(ledger.read_bytes())
-        (tmp_path / "edited").replace(ledger)
-        with pytest.raises(FileError, match="it was replaced"):
-            account.spend(exact_noise(made(PureDP(0.5))), None)
-    assert len(entries(ledger)) == 2
+@pytest.mark.parametrize("place", [":memory:", "file::memory:", "file:x?mode=memory"])
+def test_names_of_files_that_mean_memory_to_sqlite_are_files(tmp_path, data, place, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    release_tables(made(PureDP(0.9)), data, ledger=place, budget=Budget(1.0, 0.0, 1.0))
+    with pytest.raises(InfeasibleError, match="no room"):
+        release_tables(made(PureDP(0.9)), data, ledger=place, budget=Budget(1.0, 0.0, 1.0))
+    assert (tmp_path / place).is_file()
 
 
 def test_a_missing_extra_costs_nothing(tmp_path, data, monkeypatch):
-    ledger = tmp_path / "l.jsonl"
+    ledger = tmp_path / "l"
     chosen = made(PureDP(0.25))
     monkeypatch.setattr("pmldesign.errors.find_spec", lambda _: None)
     with pytest.raises(InvalidInputError, match=r"pip install 'pmldesign\[release\]'"):
@@ -219,32 +252,20 @@ def test_a_missing_extra_costs_nothing(tmp_path, data, monkeypatch):
 
 
 def test_bad_data_cost_nothing_and_a_refusal_does_not_read_them(tmp_path, data):
-    ledger = tmp_path / "ledger.jsonl"
+    ledger = tmp_path / "ledger"
     release_tables(made(PureDP(0.5)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
     np.save(data, np.array([3, 1, -4, 1]))
     with pytest.raises(InvalidInputError, match="has -4"):
         release_tables(made(PureDP(0.5)), data, ledger=ledger, same_people=True)
-    assert len(entries(ledger)) == 2
+    assert len(payments(ledger)) == 1
     data.unlink()
     with pytest.raises(InfeasibleError):  # not a complaint about the missing file
         release_tables(made(PureDP(0.6)), data, ledger=ledger)
 
 
-@pytest.mark.parametrize("damage", ['{"release": "x", "pure"', "[1]\n", "{}\n", "\x00\n"])
-def test_a_torn_line_refuses(tmp_path, data, damage):
-    ledger = tmp_path / "ledger.jsonl"
-    release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
-    with ledger.open("a") as handle:
-        handle.write(damage)
-    before = ledger.read_bytes()
-    with pytest.raises(FileError, match="damaged"):
-        release_tables(made(PureDP(0.1)), data, ledger=ledger)
-    assert ledger.read_bytes() == before
-
-
 def test_other_data_budgets_units_and_guarantees_are_refused(tmp_path, data):
-    ledger = tmp_path / "ledger.jsonl"
-    with pytest.raises(InvalidInputError, match="new ledger; give --budget"):
+    ledger = tmp_path / "ledger"
+    with pytest.raises(InvalidInputError, match="new ledger and needs a budget"):
         release_tables(made(PureDP(0.1)), data, ledger=ledger)
     assert not ledger.exists()
     release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
@@ -254,13 +275,13 @@ def test_other_data_budgets_units_and_guarantees_are_refused(tmp_path, data):
     np.save(other, np.array([3, 1, 4, 2]))
     with pytest.raises(InvalidInputError, match="another content"):
         release_tables(made(PureDP(0.1)), other, ledger=ledger)
-    with pytest.raises(InvalidInputError, match="a ledger for each"):
+    with pytest.raises(InvalidInputError, match="costs of different units do not add up"):
         release_tables(made(PureDP(0.1, Neighbours.REPLACE)), data, ledger=ledger)
     with pytest.raises(InvalidInputError, match="path"):
         release_tables(made(PureDP(0.1)), [3, 1, 4, 1], ledger=ledger)
     with pytest.raises(InvalidInputError, match="needs a ledger"):
         release_tables(made(PureDP(0.1)), data, budget=Budget(1.0, 0.0, 1.0))
-    pml = tmp_path / "pml.jsonl"
+    pml = tmp_path / "pml"
     with pytest.raises(InvalidInputError, match="does not add up"):
         release_tables(made(PML(0.5, 0.2)), data, ledger=pml, budget=Budget(1.0, 0.0, 1.0))
     assert not pml.exists()
@@ -279,81 +300,83 @@ def test_budgets_are_written_as_text():
     assert math.isclose(parse_budget("epsilon=1e-3").pure, 1e-3)
 
 
-HEAD = {"epsilon": 1.0, "delta": 0.0, "pure": 1.0}
+PAID = "INSERT INTO pmldesign_payment VALUES ('p', 1, 'x', {}, {}, '0', {}, 'd', '2026-01-01')"
+ALTERED = [
+    *(
+        f"UPDATE pmldesign_ledger SET {column} = {value}"
+        for column, values in {
+            "epsilon": ("9e999", "-1.0", "'x'", "x'31'", "0"),
+            "delta": ("-1e-9", "1.0", "'x'"),
+            "pure": ("9e999", "1.5", "-0.5"),
+            "unit": ("'7'", "''", "'{}'", "replace(unit, 'remove', 'x')", "x'00'"),
+            "plan": ("'[]'", "'x'", "'[[\"laplace\", -1]]'", "'[[\"laplace\", 0.1]]'", "x'00'"),
+            "format": ("2", "'x'"),
+            "mark_key": ("''", "'zz'", "x'00'"),
+            "selection_key": ("substr(selection_key, 3)",),
+            "people": ("x'00'",),
+        }.items()
+        for value in values
+    ),
+    *(
+        PAID.format(pure, ratio, planned)
+        for pure, ratio, planned in [
+            ("'-5'", "'0'", "NULL"),
+            ("'0'", "'-1/4'", "NULL"),
+            ("'1/0'", "'0'", "NULL"),
+            ("'1/-2'", "'0'", "NULL"),
+            ("'nan'", "'0'", "NULL"),
+            ("'1e-3'", "'0'", "NULL"),
+            ("' 0'", "'0'", "NULL"),
+            ("x'30'", "'0'", "NULL"),
+            (f"'{'9' * 700}'", "'0'", "NULL"),
+            (f"'{'9' * 5000}'", "'0'", "NULL"),
+            ("'0'", f"'1{'0' * 700}'", "NULL"),
+            ("'0'", "'0'", "0"),
+            ("'0'", "'0'", "'x'"),
+        ]
+    ),
+    PAID.format("'0'", "'0'", "NULL").replace("1,", "2,", 1),
+    PAID.format("'0'", "'0'", "NULL").replace("1,", "'1x',", 1),
+    PAID.format("'0'", "'0'", "NULL").replace("'d'", "x'00'"),
+    "DELETE FROM pmldesign_ledger",
+    "UPDATE pmldesign_payment SET place = 1",
+    "INSERT INTO pmldesign_ledger SELECT 'q', format, unit, 9.0, delta, 9.0, plan, mark_key,"
+    " selection_key FROM pmldesign_ledger",
+    "DROP TABLE pmldesign_payment",
+    "PRAGMA user_version = 2",
+    "PRAGMA application_id = 7",
+]
 
 
-@pytest.mark.parametrize(
-    ("key", "written"),
-    [
-        ("epsilon", "NaN"),
-        ("epsilon", "Infinity"),
-        ("epsilon", "-1.0"),
-        ("epsilon", "true"),
-        ("epsilon", "1" + "0" * 700),
-        ("epsilon", '"1"'),
-        ("epsilon", "null"),
-        ("epsilon", "[" * 100_000),
-        ("delta", "-1e-9"),
-        ("delta", "1.0"),
-        ("delta", "false"),
-        ("pure", "Infinity"),
-        ("pure", "1.5"),
-        ("pure", "-0.5"),
-        ("unit", "7"),
-        ("plan", "[]"),
-        ("plan", '[["laplace", -1]]'),
-        ("plan", '[["laplace", NaN]]'),
-        ("pure_", "1.0"),
-    ],
-)
-def test_a_false_first_line_is_damaged_whatever_it_says(tmp_path, data, key, written):
-    ledger = tmp_path / "ledger.jsonl"
-    release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(**HEAD))
-    first, *rest = ledger.read_text().splitlines()
-    fields = {name: json.dumps(value) for name, value in json.loads(first).items()}
-    head = ", ".join(f'"{name}": {value}' for name, value in (fields | {key: written}).items())
-    ledger.write_text("\n".join(["{" + head + "}", *rest]) + "\n")
-    refuse(ledger, data)
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"release": "a", "pure": "-5", "squared_ratio": "0"}',
-        '{"release": "a", "pure": "0", "squared_ratio": "-1/4"}',
-        '{"release": "a", "pure": "1/0", "squared_ratio": "0"}',
-        '{"release": "a", "pure": "1/-2", "squared_ratio": "0"}',
-        '{"release": "a", "pure": "nan", "squared_ratio": "0"}',
-        '{"release": "a", "pure": "1e-3", "squared_ratio": "0"}',
-        '{"release": "a", "pure": " 0", "squared_ratio": "0"}',
-        '{"release": "a", "pure": 0, "squared_ratio": "0"}',
-        '{"release": "a", "pure": Infinity, "squared_ratio": "0"}',
-        '{"release": "a", "pure": null, "squared_ratio": "0"}',
-        '{"release": "a", "pure": "' + "9" * 700 + '", "squared_ratio": "0"}',
-        '{"release": "a", "pure": "' + "9" * 5000 + '", "squared_ratio": "0"}',
-        '{"release": "a", "pure": "0", "squared_ratio": "1' + "0" * 700 + '"}',
-        '{"release": "a", "pure": "0.5", "pure": "0", "squared_ratio": "0"}',
-        '{"release": "a", "pure": "0", "squared_ratio": "0", "planned": 0}',
-        '{"release": "a", "pure": "0", "squared_ratio": "0", "paid_back": "1"}',
-        '{"release": "a", "pure": "0"}',
-        "[" * 100_000,
-        "null",
-        "",
-    ],
-)
-def test_a_false_line_of_a_release_is_damaged_and_nothing_is_paid_back(tmp_path, data, line):
-    ledger = tmp_path / "ledger.jsonl"
-    release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(**HEAD))
-    with ledger.open("a") as handle:
-        handle.write(line + "\n")
+@pytest.mark.parametrize("statement", ALTERED)
+def test_an_altered_ledger_refuses_and_nothing_is_paid_back(tmp_path, data, statement):
+    ledger = tmp_path / "ledger"
+    release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
+    with sqlite3.connect(ledger) as connection:
+        connection.execute(statement)
+    connection.close()
     refuse(ledger, data)
 
 
 def refuse(ledger, data):
-    before = ledger.read_bytes()
-    with pytest.raises(FileError, match="damaged"):
-        release_tables(made(PureDP(0.1)), data, ledger=ledger)
-    assert ledger.read_bytes() == before
+    before, drawn = ledger.read_bytes(), []
+    with pytest.raises(
+        FileError, match=r"damaged|malformed|not a database|of this version|no such"
+    ):
+        release_tables(made(PureDP(0.1)), data, ledger=ledger, sampler=drawn.append)
+    assert (ledger.read_bytes(), drawn) == (before, [])
+
+
+def test_a_ledger_that_was_cut_or_is_no_database_refuses(tmp_path, data):
+    ledger = tmp_path / "ledger"
+    release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
+    whole = ledger.read_bytes()
+    for end in (*range(1, len(whole), 487), len(whole) - 1):
+        ledger.write_bytes(whole[:end])
+        refuse(ledger, data)
+    for content in (b"x" * 5000, b"\0" * 4096, whole[:16] + b"\0" * 4080):
+        ledger.write_bytes(content)
+        refuse(ledger, data)
 
 
 def test_a_ledger_that_is_no_file_is_refused(tmp_path, data):
@@ -361,7 +384,7 @@ def test_a_ledger_that_is_no_file_is_refused(tmp_path, data):
     loop.symlink_to(loop)
     for path in (loop, tmp_path, "/dev/full", "/dev/zero"):
         with pytest.raises(FileError, match="ledger"):
-            release_tables(made(PureDP(0.1)), data, ledger=path, budget=Budget(**HEAD))
+            release_tables(made(PureDP(0.1)), data, ledger=path, budget=Budget(1.0, 0.0, 1.0))
     with pytest.raises(FileError, match="cannot write"):
         check_paths(tmp_path / "loop" / "t.csv", used=[loop])
     check_paths(tmp_path / "t.csv", used=[loop])  # who opens the loop says what is wrong with it
@@ -370,20 +393,19 @@ def test_a_ledger_that_is_no_file_is_refused(tmp_path, data):
 @pytest.mark.parametrize(("part", "times"), [(0.1, 3), (0.1, 10), (0.7, 3), (0.01, 7), (1e-3, 9)])
 def test_decimal_numbers_add_up_as_they_are_written(tmp_path, data, part, times):
     total = float(Fraction(str(part)) * times)
-    ledger = tmp_path / "ledger.jsonl"
+    ledger = tmp_path / "ledger"
     for _ in range(times):
         budget = None if ledger.exists() else parse_budget(f"epsilon={total}")
         release_tables(made(PureDP(part)), data, ledger=ledger, budget=budget)
-    spent = sum(Fraction(entry["pure"]) for entry in entries(ledger)[1:])
+    spent = sum(payment.cost.pure for payment in payments(ledger))
     assert spent <= Fraction(str(total))
     with pytest.raises(InfeasibleError):
         release_tables(made(PureDP(part)), data, ledger=ledger)
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_refused_first_release_begins_no_ledger(tmp_path, data, shared):
+def test_a_refused_first_release_begins_no_ledger(tmp_path, data):
     """Not for lack of room, and not for data that are refused: another budget may follow."""
-    place = f"sqlite:///{tmp_path}/budget.db" if shared else tmp_path / "ledger.jsonl"
+    place = tmp_path / "ledger"
     asked = {"ledger": place, "people": "panel", "budget": Budget(0.25, 0.0, 0.25)}
     with pytest.raises(InfeasibleError, match="no room"):
         release_tables(made(PureDP(0.5)), data, **asked)
@@ -392,7 +414,171 @@ def test_a_refused_first_release_begins_no_ledger(tmp_path, data, shared):
         release_tables(made(PureDP(0.25)), tmp_path / "wrong.npy", **asked)
     with pytest.raises(FileError):
         release_tables(made(PureDP(0.25)), tmp_path / "missing.npy", **asked)
-    assert shared or not place.exists()
+    assert not place.exists()
     asked["budget"] = Budget(1.0, 0.0, 1.0)
     release_tables(made(PureDP(0.5)), data, **asked)
     assert read_ledger(place, "panel").budget == Budget(1.0, 0.0, 1.0)
+
+
+ROOM = [
+    ("epsilon=3,delta=1e-6", ApproxDP(1.0, 1e-7), "gaussian"),
+    ("epsilon=3,delta=1e-6", ApproxDP(1e-6, 1e-7), "gaussian"),
+    ("epsilon=3,delta=1e-6,pure=1", ApproxDP(1.0, 1e-7), "auto"),
+    ("epsilon=3,delta=1e-6,pure=0.5", ApproxDP(1.0, 1e-7), "gaussian"),
+    ("epsilon=3", ApproxDP(1.0, 1e-7), "laplace"),
+    ("epsilon=3,delta=1e-9,pure=2.9", ApproxDP(1.0, 1e-7), "laplace"),
+    ("epsilon=3", PureDP(1.0), "auto"),
+    ("epsilon=3,delta=1e-6", ZCDP(0.01), "auto"),
+    ("epsilon=3,delta=1e-6", PureDP(1.0), None),
+    ("epsilon=3", ZCDP(0.01), None),
+    ("epsilon=3,delta=1e-6,pure=0.5", ApproxDP(2.9999, 1e-6), None),
+]
+
+
+@pytest.mark.parametrize(("budget", "guarantee", "noise"), ROOM)
+def test_automatic_noise_is_one_for_which_the_ledger_has_room(
+    tmp_path, data, budget, guarantee, noise
+):
+    ledger = Ledger(tmp_path / "ledger", budget=budget)
+    if noise is None:
+        with pytest.raises(InfeasibleError, match=r"no room.*what fits is (Gaus|Lapl)"):
+            noise_for(ledger, guarantee)
+        return
+    assert noise_for(ledger, guarantee) == noise
+    chosen = {"auto": ["laplace"] if isinstance(guarantee, PureDP) else ["gaussian"]}
+    for kind in chosen.get(noise, [noise]):
+        release_tables(made(guarantee, kind), data, ledger=ledger.place, budget=budget)
+    other = "laplace" if noise == "gaussian" else "gaussian"
+    with pytest.raises(InfeasibleError):
+        release_tables(made(ApproxDP(2.99, 9e-7), other), data, ledger=ledger.place)
+
+
+def test_automatic_noise_is_the_one_that_a_plan_has_left(tmp_path, data):
+    ledger = Ledger(
+        tmp_path / "l", budget="epsilon=2,delta=1e-6", plan="laplace:1 + gaussian:mu=0.1"
+    )
+    assert noise_for(ledger, ApproxDP(1.0, 1e-7)) == "auto"
+    release_tables(
+        made(PureDP(1.0)), data, ledger=ledger.place, budget=ledger.budget, plan=ledger.plan
+    )
+    assert noise_for(ledger, ApproxDP(1.0, 1e-7)) == "gaussian"
+
+
+@pytest.mark.parametrize(
+    "budget", ["epsilon=3,delta=1e-6,pure=0.7", "epsilon=2", "epsilon=1,delta=1e-9"]
+)
+def test_what_a_refusal_says_that_fits_does_fit(tmp_path, data, budget):
+    """Until nothing is left."""
+    ledger, refused, kinds = tmp_path / "ledger", "Laplace noise up to epsilon 1e-3", set()
+    for _ in range(4):
+        found = re.search(
+            r"(Laplace|Gaussian) noise up to epsilon (\S+)( at delta (\S+))?", refused
+        )
+        if not found:
+            break
+        epsilon, delta = float(found[2]), float(found[4] or 0)
+        guarantee = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+        kinds.add(found[1])
+        try:
+            release_tables(made(guarantee, found[1].lower()), data, ledger=ledger, budget=budget)
+        except InfeasibleError:
+            assert not ledger.exists()  # the first one, which was no advice
+        with pytest.raises(InfeasibleError, match="what fits is") as refusal:
+            release_tables(made(PureDP(9.0)), data, ledger=ledger, budget=budget)
+        refused = str(refusal.value)
+    assert refused.endswith("what fits is nothing")
+    assert "Gaussian" in kinds or "delta" not in budget
+
+
+def test_the_key_of_the_selection_is_made_once_and_never_shown(tmp_path, data, capsys):
+    ledger = Ledger(tmp_path / "ledger", budget="epsilon=1")
+    key = ledger.selection_key()
+    assert len(key) == 32
+    assert key != Ledger(tmp_path / "ledger", budget="epsilon=1").selection_key()
+    charge = charge_of(exact_noise(made(PureDP(0.1))))
+    assert ledger.pay(charge, data, ledger.selection_key, lambda found: found) == key
+    again = Ledger(tmp_path / "ledger")
+    assert again.selection_key() == ledger.selection_key() == key
+    account = read_ledger(tmp_path / "ledger")
+    shown = [repr(account), *map(repr, account.lines()), repr(ledger)]
+    for words in (
+        ["ledger", str(tmp_path / "ledger")],
+        ["ledger", str(tmp_path / "ledger"), "--json"],
+    ):
+        shown.append(CliRunner().invoke(main, words).output)
+    shown.append(CliRunner().invoke(main, [*words[:-1], "--export"]).output)
+    assert shown[-1].count("\n") == 2
+    for text in shown:
+        for secret in (account.selection_key, account.mark_key):
+            assert secret.hex() not in text
+            assert repr(secret) not in text
+
+
+def test_of_two_processes_that_begin_a_ledger_both_select_with_its_key(tmp_path, data):
+    """The second one has read its data with a key of its own, and reads them again."""
+    place, charge = tmp_path / "ledger", charge_of(exact_noise(made(PureDP(0.1))))
+    slow, fast = (Ledger(place, budget="epsilon=1") for _ in range(2))
+    used = []
+
+    def read():
+        if not used:
+            used.append(slow.selection_key())
+            fast.pay(charge, data, lambda: None, lambda _: None)
+        return slow.selection_key()
+
+    used.append(slow.pay(charge, data, read, lambda key: key))
+    assert used[0] != used[1] == fast.selection_key()
+    assert len(payments(place)) == 2
+
+
+PERSONS = [
+    {},
+    {"person": "id"},
+    {"person": "house"},
+    {"person": ["id", "house"]},
+    {"rows_per_person": 3},
+    {"person": "id", "rows_per_person": 3},
+    {"person": "id", "rows_per_person": 3, "one_per": "cell"},
+    {"person": "id", "rows_per_person": 2, "one_per": "sex"},
+    {"person": "id", "rows_per_person": 2, "one_per": "month"},
+]
+
+
+def test_releases_about_different_units_have_different_ledgers(tmp_path):
+    """Of a person and of a household what is added up would be what neither of them loses."""
+    data = tmp_path / "people.csv"
+    data.write_text("id,house,sex,month\n1,1,F,1\n1,1,M,2\n2,1,F,2\n")
+    attributes = [{"name": "sex", "keys": ["F", "M"]}, {"name": "month", "keys": ["1", "2"]}]
+    schemas = [{"attributes": attributes, **person} for person in PERSONS]
+
+    def charged(schema, neighbours="add-remove"):
+        queries = workload("sex", schema=schema)
+        noisy = mechanism("identity", queries, guarantee=PureDP(0.01, neighbours))
+        ready = prepare(noisy, schema=schema)
+        return charge_of(ready.noise, ready.schema)
+
+    def pay(charge, place):
+        Ledger(tmp_path / str(place), budget="epsilon=1").pay(charge, data, str, str)
+
+    charges = [charged(schema) for schema in schemas]
+    others = [charged(schemas[0], "replace"), charge_of(exact_noise(made(PureDP(0.01))))]
+    for place, charge in enumerate(charges):
+        for number, other in enumerate([*charges, *others]):
+            if number == place or (place == 0 and number == len(charges) + 1):
+                pay(other, place)
+            else:
+                pay(charge, place)
+                with pytest.raises(InvalidInputError, match="different units"):
+                    pay(other, place)
+    pay(charged(schemas[1] | {"person": ["id"]}), 1)
+    pay(charged(schemas[3] | {"person": ["house", "id"]}), 3)
+    with pytest.raises(InvalidInputError, match=r"\(identified by house\)"):
+        release_tables(
+            mechanism("identity", workload("sex", schema=schemas[2]), guarantee=PureDP(0.01)),
+            data,
+            schema=schemas[2],
+            ledger=tmp_path / "1",
+        )
+    draft = Ledger(tmp_path / "1")
+    with pytest.raises(InvalidInputError, match=r"\(identified by id\), the release is about add"):
+        private_draft(data, ApproxDP(0.1, 1e-6), ledger=draft)

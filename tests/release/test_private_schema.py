@@ -129,7 +129,7 @@ def test_formats_have_the_same_draft(make, tmp_path):
 
 
 def test_a_ledger_pays_for_epsilon_and_delta(tmp_path):
-    data, place, out = tmp_path / "p.csv", tmp_path / "l.jsonl", tmp_path / "s.json"
+    data, place, out = tmp_path / "p.csv", tmp_path / "l", tmp_path / "s.json"
     frame(sex=["F", "M"] * 200, age=[*range(100)] * 4).write_csv(data)
     ledger = Ledger(place, budget="epsilon=2,delta=2e-6,pure=1.5")
     made = private_draft(data, PROMISE, ledger=ledger, output=out, sampler=no_noise)
@@ -148,7 +148,7 @@ def test_a_ledger_pays_for_epsilon_and_delta(tmp_path):
     assert result.exit_code == 0, result.output
     shown = CliRunner().invoke(main, ["ledger", str(place)])
     assert "delta 1e-06 with drafts of schemas" in shown.output
-    planned = Ledger(tmp_path / "q.jsonl", budget="epsilon=2,delta=1e-6,pure=2", plan="2*laplace:1")
+    planned = Ledger(tmp_path / "q", budget="epsilon=2,delta=1e-6,pure=2", plan="2*laplace:1")
     with pytest.raises(InvalidInputError, match="a ledger with a plan is for the tables"):
         private_draft(data, PROMISE, ledger=planned, sampler=no_noise)
     with pytest.raises(InvalidInputError, match="give its path"):

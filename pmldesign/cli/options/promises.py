@@ -222,7 +222,7 @@ class LedgerOptions:
 
     ledger: str | None = option(
         "Keep count of what releases about these people cost, and refuse more than the budget: a"
-        " file, or a database for several machines (sqlite:///FILE, postgresql://...).",
+        " file, or a database for several machines (postgresql://...).",
         metavar="FILE|URL",
     )
     people: str | None = option("What the people of the ledger are called.", metavar="NAME")

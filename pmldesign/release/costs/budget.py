@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-
-import numpy as np
 
 from pmldesign.arguments import as_number, number, positive, probability
 from pmldesign.errors import InfeasibleError, InvalidInputError
@@ -15,7 +12,9 @@ from pmldesign.privacy.analytic_gaussian import gaussian_delta
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written
 from pmldesign.release.costs.plan import Plan
+from pmldesign.release.costs.unit import Unit, unit_of
 from pmldesign.release.noise import ExactNoise
+from pmldesign.release.people.schema import Schema
 from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 
 
@@ -77,17 +76,17 @@ class Cost:
 
 @dataclass(frozen=True)
 class Charge:
-    """What is to be paid for.
+    """What a ledger is to pay for.
 
     Attributes:
         release: what is released, in words.
         unit: of privacy.
         cost: of all of it.
-        noise: of a table; None for what no plan has.
+        noise: of a table; None for what no plan contains.
     """
 
     release: str
-    unit: str
+    unit: Unit
     cost: Cost
     noise: ExactNoise | None = None
 
@@ -118,6 +117,11 @@ def require_within(plan: Plan, budget: Budget) -> None:
     Raises:
         InfeasibleError: its epsilon at the delta of the budget, and the budget.
     """
+    if budget.delta == 0 and plan.mu:
+        raise InfeasibleError(
+            f"the plan {plan.text} has Gaussian noise, which needs a delta, and the budget has"
+            " delta 0; use a budget such as epsilon=1,delta=1e-6, or plan Laplace noise only"
+        )
     epsilon = plan.epsilon(budget.delta)
     if not epsilon <= budget.epsilon:
         raise InfeasibleError(
@@ -142,32 +146,25 @@ def cost_of(noise: ExactNoise) -> Cost:
     return Cost(Fraction(0), noise.squared_ratio)
 
 
-def charge_of(noise: ExactNoise | Charge) -> Charge:
-    """What a release of a table costs; a charge itself.
+def charge_of(noise: ExactNoise, schema: Schema | None = None) -> Charge:
+    """What a release of a table costs.
+
+    Args:
+        noise: of the release.
+        schema: of the people; None for a histogram.
 
     Raises:
         InvalidInputError: its guarantee does not compose.
     """
-    if isinstance(noise, Charge):
-        return noise
-    return Charge(noise.mechanism.workload.name, unit_of(noise), cost_of(noise), noise)
-
-
-def unit_of(noise: ExactNoise) -> str:
-    """The unit of privacy, in words."""
-    people = noise.lattice.rows
-    rows = "1 row a person" if people is None else people.unit
-    public, beside = noise.mechanism.workload.public, ""
-    if public.groups is not None:
-        groups = hashlib.sha256(public.groups.astype(np.int64).tobytes()).hexdigest()
-        beside = f" beside the known answers {public.name!r} (groups {groups[:16]})"
-    return f"{noise.mechanism.neighbours.value} neighbours{beside} with {rows}"
+    return Charge(noise.mechanism.workload.name, unit_of(noise, schema), cost_of(noise), noise)
 
 
 def cost_text(cost: Cost) -> str:
     """A cost in words."""
-    beside = f" and delta {float(cost.delta):g}" if cost.delta else ""
-    return f"epsilon {float(cost.pure):g} and mu {math.sqrt(cost.squared_ratio):g}{beside}"
+    parts = [f"epsilon {float(cost.pure):g}"] * bool(cost.pure or not cost.squared_ratio)
+    parts += [f"mu {math.sqrt(cost.squared_ratio):g}"] * bool(cost.squared_ratio)
+    parts += [f"delta {float(cost.delta):g}"] * bool(cost.delta)
+    return " and ".join(parts)
 
 
 def budget_text(budget: Budget) -> str:

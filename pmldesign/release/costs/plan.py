@@ -144,9 +144,14 @@ class Plan:
         """An epsilon at a delta in [1e-10, 1), or at 0, at which all are private together.
 
         Raises:
-            InvalidInputError: delta out of range.
+            InvalidInputError: delta out of range, or 0 with Gaussian noise.
         """
         if number("delta", delta) == 0:
+            if self.mu:
+                raise InvalidInputError(
+                    "the plan has Gaussian noise, which has no epsilon at delta 0; use a delta of"
+                    f" at least {LEAST_DELTA:g}, or plan Laplace noise only"
+                )
             return self.pure
         if probability("delta", delta) < LEAST_DELTA:
             raise InvalidInputError(

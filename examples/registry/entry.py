@@ -1,8 +1,10 @@
-"""The entry of a ledger for the public registry of deployments of differential privacy.
+"""A draft for the public registry of deployments of differential privacy, from a ledger.
 
-Its files are YAML, of which JSON is a part (github.com/opendp/deployments-registry-data). What a
-ledger knows is filled in; what people have to say is left empty. Nothing of the data is in it, but
-the names of queries are: look at it before it is handed in.
+    pmldesign ledger budget.db --json | python examples/registry/entry.py > entry.yaml
+
+Its files are YAML, of which JSON is a part (github.com/opendp/deployments-registry-data). The facts
+of the ledger are filled in; the rest is left empty for you. No data are in it, but the names of the
+queries are: read it before you hand it in.
 
 References:
     Nanayakkara, Ghazi and Vadhan (2025), Practitioners' perspectives on a differential privacy
@@ -11,54 +13,52 @@ References:
 
 from __future__ import annotations
 
+import json
 import math
+import sys
 from typing import Any
 
 from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
-from pmldesign.privacy.outward import at_least, float_above
-from pmldesign.release.costs.ledger import Account
-from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
+from pmldesign.privacy.outward import at_least
 
 
-def registry_entry(account: Account) -> dict[str, Any]:
+def entry(ledger: dict[str, Any]) -> dict[str, Any]:
     """What the releases of a ledger promise together, in the form of the registry."""
-    spent, delta = account.spent, account.budget.delta
-    epsilon = float_above("epsilon", spent.pure) if spent.pure else 0.0
+    spent, delta = ledger["spent"], ledger["budget"]["delta"]
+    epsilon, drafts = spent["epsilon"] * (1 + 1e-12), spent.get("delta", 0.0) * (1 + 1e-12)
+    if spent["mu"]:
+        rest = math.nextafter(delta - drafts, 0.0)
+        epsilon += PrivacyCurve(Noise.GAUSSIAN, spent["mu"] * (1 + 1e-12)).epsilon(rest)
     parameters = {"epsilon": float(at_least(epsilon))}
-    if spent.squared_ratio:
-        mu = math.sqrt(spent.squared_ratio) * (1 + SENSITIVITY_ROUNDING)
-        rest = delta if not spent.delta else math.nextafter(delta - float(spent.delta), 0.0)
-        epsilon += PrivacyCurve(Noise.GAUSSIAN, mu).epsilon(rest)
-    if spent.squared_ratio or spent.delta:
-        parameters = {"epsilon": float(at_least(epsilon)), "delta": delta}
-    dates = [entry["date"] for entry in account.releases if "date" in entry]
-    asked = "; ".join(dict.fromkeys(entry["release"] for entry in account.releases))
-    one = len(account.releases) == 1
-    replaced = str(account.head["unit"]).startswith("replace")
-    product: dict[str, Any] = {
-        "name": account.people,
+    if spent["mu"] or drafts:
+        parameters["delta"] = delta
+    unit = ledger["unit"]
+    asked = "; ".join(dict.fromkeys(release["release"] for release in ledger["releases"]))
+    product = {
+        "name": ledger["people"],
         "data_curators": [],
         "intended_use": "",
         "data_product_type": "Summary statistics",
         "data_product_region": "",
         "description": f"Counts: {asked}"[:1000],
-        "publication_date": min(dates, default=""),
+        "publication_date": min((release["date"] for release in ledger["releases"]), default=""),
         "data_product_sector": "",
     }
+    replaced = unit["neighbours"] == "replace"
     flavor = {
         "name": "Approximate DP" if "delta" in parameters else "Pure DP",
         "data_domain": "",
         "unprotected_quantities": "The number of records." if replaced else "None.",
     }
     loss = {
-        "privacy_unit": "",
-        "privacy_unit_description": f"{account.head['unit']}",
+        "privacy_unit": ", ".join(unit["person"]),
+        "privacy_unit_description": json.dumps(unit),
         "privacy_parameters": parameters,
     }
     model = {
         "model_name": "Central",
-        "release_type": "One release" if one else "Many releases",
+        "release_type": "One release" if len(ledger["releases"]) == 1 else "Many releases",
         "access_type": "Non-interactive",
     }
     accounting = {
@@ -75,3 +75,7 @@ def registry_entry(account: Account) -> dict[str, Any]:
     deployment = {"product": product, "dp_flavor": flavor, "privacy_loss": loss, "model": model}
     deployment |= {"accounting": accounting, "implementation": implementation}
     return {"url_slug": "", "status": "Draft", "tier": 2, "deployment": deployment}
+
+
+if __name__ == "__main__":
+    print(json.dumps(entry(json.load(sys.stdin)), indent=2))
