@@ -4,13 +4,14 @@ A ```console block holds commands on lines that start with "$ ", each followed b
 ```python block is run as it stands; what it prints is in the ```text block right after it, if any.
 The blocks of a page share one folder and one Python namespace.
 
-`python tests/doc_blocks.py` rewrites the outputs of all pages.
+    python tests/docs/blocks.py [PAGE ...]    write the output of today into the pages, or into all
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import math
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(
     r"^```(?P<kind>console|python)\n(?P<body>.*?)^```$(?:\n\n^```text\n(?P<text>.*?)^```$)?",
     re.MULTILINE | re.DOTALL,
@@ -131,6 +133,96 @@ def run_python(code: str, names: dict[str, Any], folder: Path) -> str:
     return printed.getvalue()
 
 
+NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\binf\b)")
+GAP = re.compile(r"gap (?:is )?(\d[\d.e+-]*\d)")
+# Durations, gaps between bounds and residuals of rounding differ between machines.
+MASKS = [
+    (r"[\d.]+ s\b", "# s"),
+    (r"(?m)^search .*$", "search #"),
+    (r"\d+ steps?\b", "# steps"),
+    (r"\d+ eigendecompositions?\b", "# eigendecompositions"),
+    (r"gap (is )?[\d.e+-]+", r"gap \1#"),
+    (r"but for [\d.e-]+ of its rows", "but for # of its rows"),
+    # of the strategies with the least largest error, their sums of squares differ
+    (r"rmse [\d.]+(, max std [\d.]+; the tightest)", r"rmse #\1"),
+]
+CLOSE = 2e-5
+"""Relative difference of numbers with six digits whose bounds are known to 1e-6."""
+
+
+def difference(printed: str, shown: str) -> str:
+    """The first line that differs from the page, with both numbers; "" if there is none."""
+    close = max(CLOSE, *(min(float(gap), 0.01) for gap in ["0", *GAP.findall(shown)]))
+    lines = [_normal(text) for text in (printed, shown)]
+    for number, (now, before) in enumerate(zip(*map(_padded, lines, lines[::-1]), strict=True), 1):
+        words = [NUMBER.sub("<number>", text) for text in (now, before)]
+        numbers = [[float(found) for found in NUMBER.findall(text)] for text in (now, before)]
+        if words[0] != words[1]:
+            return f"line {number} of the output: the page has\n  {before}\nand now it is\n  {now}"
+        for got, expected in zip(*numbers, strict=True):
+            if not math.isclose(got, expected, rel_tol=close):
+                return f"line {number} of the output: the page has {expected}, now {got}\n  {now}"
+    return ""
+
+
+def _normal(text: str) -> list[str]:
+    """The lines without widths of columns and without what differs between machines."""
+    for pattern, replacement in MASKS:
+        text = re.sub(pattern, replacement, text)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    return [line for line in lines if line]
+
+
+def _padded(lines: list[str], others: list[str]) -> list[str]:
+    return lines + ["(nothing)"] * max(0, len(others) - len(lines))
+
+
+@dataclass
+class Page:
+    """A page whose blocks run one after the other, as far as they are needed.
+
+    Attributes:
+        path: of the page.
+        folder: in which its commands run.
+        names: of its Python blocks.
+        done: how many blocks have run.
+    """
+
+    path: Path
+    folder: Path
+    names: dict[str, Any] = field(default_factory=dict)
+    done: int = 0
+
+    def check(self, index: int) -> str:
+        """Run the blocks before it, then a block; the first difference, with page and line."""
+        text = self.path.read_text(encoding="utf-8")
+        blocks = [*BLOCK.finditer(text)]
+        for earlier in range(self.done, index):
+            self._differences(blocks[earlier])
+        self.done = index + 1
+        found = next(filter(None, self._differences(blocks[index])), "")
+        line = text.count("\n", 0, blocks[index].start()) + 1
+        return f"{self.path.relative_to(ROOT)}:{line}: {found}" if found else ""
+
+    def _differences(self, block: re.Match[str]) -> list[str]:
+        if block["kind"] == "python":
+            printed = run_python(block["body"], self.names, self.folder)
+            return [difference(printed, block["text"] or "")]
+        return [
+            found and f"$ {line}\n{found}"
+            for line, shown in commands(block["body"])
+            for found in [difference(run_command(line, self.folder), shown)]
+        ]
+
+
+def numbered_blocks() -> Iterator[tuple[Path, int, int]]:
+    """Every block of every page: its page, its number and its line."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for number, block in enumerate(BLOCK.finditer(text)):
+            yield page, number, text.count("\n", 0, block.start()) + 1
+
+
 def refreshed(text: str, folder: Path) -> str:
     """The page with the output that its examples have now."""
     names: dict[str, Any] = {}
@@ -150,6 +242,7 @@ def refreshed(text: str, folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    for page in PAGES:
+    chosen = [Path(name).resolve() for name in sys.argv[1:]] or PAGES
+    for page in chosen:
         with tempfile.TemporaryDirectory() as name:
             page.write_text(refreshed(page.read_text(), Path(name)))
