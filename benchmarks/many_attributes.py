@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 
 from pmldesign import Strategy, Workload, workload
-from pmldesign.strategies import MarginalsStrategy, WeightedTablesStrategy
+from pmldesign.strategies import TablesStrategy, WeightedTablesStrategy
 
 SIZES = [10] * 100
 PAIRS = [*combinations(range(100), 2)]
@@ -35,7 +35,7 @@ def seconds(make: Callable[[], Strategy], queries: Workload) -> float:
 
 def main() -> None:
     queries = workload("marginals:10^100,ways=2")
-    for kind, sets in ((MarginalsStrategy, RESIDUALS), (WeightedTablesStrategy, PAIRS)):
+    for kind, sets in ((TablesStrategy, RESIDUALS), (WeightedTablesStrategy, PAIRS)):
         spent = seconds(lambda k=kind, s=sets: k("s", SIZES, s, np.ones(len(s))), queries)
         print(f"{kind.__name__:24} {spent:.3f} s")
 

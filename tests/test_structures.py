@@ -32,7 +32,6 @@ MAKERS = {
     "designs/laplace/course.py": "the search for Laplace noise",
     "designs/laplace/candidates.py": "where it begins",
     "designs/laplace/tables.py": "a candidate of it",
-    "files/parts.py": "a row of FORMS",
     "streams/on_line.py": "the running sums that a strategy says it is made for",
     "release/people/factors.py": "what these ask of one attribute",
     "release/people/queries.py": "workloads by names of attributes",

@@ -16,7 +16,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.nested import nested_of
 from pmldesign.strategies.kronecker import ProductStrategy
-from pmldesign.strategies.marginals import MarginalsStrategy
+from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public import beside_records
 from pmldesign.workloads.union import counts_asked
@@ -80,9 +80,7 @@ def _solve_marginals(workload: Workload, p: float, options: DesignOptions) -> De
             options=options.stopping,
         )
     residuals, precisions = solution.residuals, solution.precisions
-    strategy = MarginalsStrategy(
-        "design", counts.sizes, residuals, precisions, public=workload.public
-    )
+    strategy = TablesStrategy("design", counts.sizes, residuals, precisions, public=workload.public)
     return as_design(workload, p, options, strategy, solution)
 
 

@@ -50,7 +50,7 @@ from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, Flags, dual_norm, power_mean
 from pmldesign_solvers.tables import free_vector
 from pmldesign_solvers.tables.frames import frame, root_of
-from pmldesign_solvers.tables.free_vector import Measured, measured
+from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.tables.query_weights import Question, weighted
 from pmldesign_solvers.trees.shares import Shares
 from pmldesign_solvers.trees.sweeps import swept
@@ -120,7 +120,7 @@ def _found(
         r = np.sqrt(point.cells[i] / point.cells[i].sum())
         kept = frame([root_of(gram, r)], r, 1)
         nu, rest = float(kept.inner[0][0, 0]), kept.rest[0]
-        found.measured[i] = measured(point.grams[i], [gram], [1.0], 0)
+        found.measured[i] = Measured.of(point.grams[i])
         found.queries[i], found.cells[i] = u / dual_norm(u, p), r**2
         found.numbers[i] = np.array([nu**2]), np.array([max(rest, math.sqrt(TINY)) ** 2])
         off += kept.roots[0].off

@@ -21,13 +21,12 @@ import numpy as np
 from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import ONE_STEP, DesignOptions
 from pmldesign.designs.results import SUM_ROUNDING, Design, as_design, as_invalid_input, evaluated
-from pmldesign.designs.tables import question, solve_tables
+from pmldesign.designs.tables import question, solve_counts, solve_tables
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.kronecker import ProductStrategy
-from pmldesign.strategies.marginals import MarginalsStrategy
 from pmldesign.strategies.streams import AllRangesStrategy, StreamStrategy
 from pmldesign.workloads import (
     MarginalsWorkload,
@@ -134,20 +133,8 @@ def _product(values: Sequence[float], *, towards: float) -> float:
 
 
 def solve_marginals(workload: MarginalsWorkload, p: float, options: DesignOptions) -> Design:
-    """The optimal residuals of marginals, over a domain of any size."""
-    from pmldesign_solvers.norm.marginals import solve_marginals
-
-    with as_invalid_input(workload):
-        solution = solve_marginals(
-            workload.sizes,
-            workload.subsets,
-            workload.weights,
-            p,
-            relation=options.relation,
-            options=options.stopping,
-        )
-    strategy = MarginalsStrategy("design", workload.sizes, solution.residuals, solution.precisions)
-    return as_design(workload, p, options, strategy, solution)
+    """The optimal contrasts of marginals, over a domain of any size."""
+    return solve_counts(workload, workload.sizes, workload.subsets, workload.weights, p, options)
 
 
 def solve_union(

@@ -1,9 +1,8 @@
 r"""Designs for tables that cross attributes, over domains of any size.
 
 Under add-remove the solver's strategy and bounds (`pmldesign_solvers.tables`). Under replace the
-strategy without couplings, whose distances are known, without the total, which is public
-(`strategies.tables`), or for p > 2 that for add-remove where it is better; and the lower bound that
-follows from the dual weights for add-remove.
+strategy without the total, which is public (`strategies.tables`), or for p > 2 that for add-remove
+where it is better; and the lower bound that follows from the dual weights for add-remove.
 
 Tables that may overlap are each measured by a matrix of their own, with the solver's lower bound
 (`pmldesign_solvers.joint`); what the strategy is worth is recomputed from it, for the neighbours
@@ -26,6 +25,7 @@ proportion to g_i^(2a - 2) that is the same number.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -52,10 +52,8 @@ from pmldesign_solvers.norm.solution import Outcome, Status
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, dual_norm, power_mean
 from pmldesign_solvers.tables import lower as pairs
 from pmldesign_solvers.tables import solve as tables
-from pmldesign_solvers.tables.couplings import Coupled
-from pmldesign_solvers.tables.free_vector import Measured
+from pmldesign_solvers.tables.free_vector import Coordinates, Measured
 from pmldesign_solvers.tables.query_weights import Question
-from pmldesign_solvers.tables.sectors import Sector
 
 MOST_VALUES = 2048
 """Of an attribute: it is solved as one matrix."""
@@ -66,7 +64,9 @@ FAINT = 1e-9
 def is_separate(asked: Question) -> bool:
     """Whether each attribute is asked about by itself, once."""
     sizes = [asked.sizes[asked.attribute[k]] for table in asked.tables for k in table]
-    single = all(len(table) <= 1 for table in asked.tables) and asked.uniform
+    every = [k for table in asked.tables for k in table]
+    once = len(set(every)) == len(every) and asked.uniform
+    single = once and all(len(table) <= 1 for table in asked.tables)
     return single and max(sizes, default=0) <= MOST_VALUES and max(sizes, default=1) > 1
 
 
@@ -99,17 +99,17 @@ def separate_strategy(
     upper = scales * [design.certificate.upper for design in designs]
     shares = (upper / upper.max()) ** a
     shares /= shares.sum()
-    coordinates, sectors = {}, []
+    coordinates, precisions = {}, {}
     for (_, k), gram, part in zip(numbers, grams, shares.tolist(), strict=True):
         i, n = asked.attribute[k], asked.sizes[asked.attribute[k]]
         if asked.factors[k] is None:  # all contrasts alike, by symmetry
-            sectors.append(Sector((i,), (), ((),), np.array([[part * (n - 1) / (2 * n)]])))
+            precisions[i,] = part * (n - 1) / (2 * n)
         else:
             assert gram is not None
             coordinates[i], square = _measured(gram)
-            sectors.append(Sector((), (i,), ((),), np.array([[part * square]])))
+            precisions[i,] = part * square
     strategy = TablesStrategy(
-        "design", asked.sizes, coordinates, dict.fromkeys(coordinates, 0), sectors
+        "design", asked.sizes, precisions, [*precisions.values()], coordinates, public=RECORDS
     )
     tables = np.maximum(lower / lower.max(), TINY) ** (2 * a - 2)
     tables /= dual_norm(tables, p)
@@ -178,8 +178,39 @@ def question(workload: Workload) -> Question | None:
     )
 
 
+def solve_counts(
+    workload: Workload,
+    sizes: Sequence[int],
+    subsets: Sequence[tuple[int, ...]],
+    weights: Array,
+    p: float,
+    options: DesignOptions,
+) -> Design:
+    """The optimal contrasts for tables of counts, each with a weight.
+
+    Args:
+        workload: the tables.
+        sizes: number of values of each attribute.
+        subsets: the attributes of each table.
+        weights: of each table.
+        p: in [2, inf].
+        options: what was asked for.
+    """
+    from pmldesign_solvers.norm.marginals import solve_marginals
+
+    with as_invalid_input(workload):
+        solution = solve_marginals(
+            sizes, subsets, weights, p, relation=options.relation, options=options.stopping
+        )
+    strategy = TablesStrategy("design", sizes, solution.residuals, solution.precisions)
+    return as_design(workload, p, options, strategy, solution)
+
+
 def solve_tables(workload: Workload, asked: Question, p: float, options: DesignOptions) -> Design:
     """The best strategy for some tables, and its bounds."""
+    if all(factor is None for factor in asked.factors):
+        subsets = [tuple(asked.attribute[k] for k in table) for table in asked.tables]
+        return solve_counts(workload, asked.sizes, subsets, asked.scales, p, options)
     if not options.replace:
         with as_invalid_input(workload):
             solution = tables.solve(asked, p, options=options.stopping)
@@ -198,7 +229,7 @@ def solve_tables(workload: Workload, asked: Question, p: float, options: DesignO
 
 
 def _public(workload: Workload, asked: Question, p: float, options: DesignOptions) -> Design:
-    """Without couplings, where the total is public."""
+    """The best strategy where the total is public."""
     if is_separate(asked):
         separate = separate_strategy(asked, p, options)
         if separate is not None:
@@ -206,7 +237,7 @@ def _public(workload: Workload, asked: Question, p: float, options: DesignOption
             best = as_design(workload, p, options, strategy, outcome)
             return _under_replace(workload, best, strategy, best.certificate.lower, p, options)
     with as_invalid_input(workload):
-        solution = tables.solve(asked, p, coupled=False, options=options.stopping)
+        solution = tables.solve(asked, p, total=False, options=options.stopping)
     strategy = _strategy(asked, solution.strategy)
     solved = as_design(workload, p, options, strategy, solution)
     lower = pairs.lower_bound(solution.problem, solution.cell_weights)
@@ -214,8 +245,8 @@ def _public(workload: Workload, asked: Question, p: float, options: DesignOption
     return _under_replace(workload, solved, public.beside(RECORDS), lower, p, options)
 
 
-def _strategy(asked: Question, design: Coupled) -> TablesStrategy:
-    return TablesStrategy("design", asked.sizes, design.attributes, design.features, design.sectors)
+def _strategy(asked: Question, design: Coordinates) -> TablesStrategy:
+    return TablesStrategy("design", asked.sizes, design.sets, design.precisions, design.attributes)
 
 
 def _under_replace(

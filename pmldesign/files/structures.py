@@ -4,8 +4,7 @@
                 R = diag(weights)^(1/2) (factor_0 x factor_1 x ...); dual weights too may be those
                 of the factors, `dual_u_0`, `dual_w_0` ...
                 beside a public table also `counted`, which attributes it counts, `sizes` of these,
-                and `place`, the number of the factor for the open ones; residuals of marginals
-                beside such a table have `counted` too, a row for each beside several
+                and `place`, the number of the factor for the open ones
     blocks      `free` (the number of the attribute that they are about), `block_0`, `block_1` ...,
                 `basis_0`, `basis_1` ... (orthonormal, of the other attributes in their order) and
                 `combinations` (the block of every combination of their columns, -1 for none)
@@ -21,14 +20,15 @@
     regions     `parents` of the nodes of a tree, -1 for the root, and `node_weights`, 0 where a
                 node is not measured
     region tables likewise, with `sizes` of the attributes, `tables` (sets of attributes) and
-                `node_weights` for each of these; `ordered` and `coordinates_0`, ... as in `parts`
+                `node_weights` for each of these; `ordered` and `coordinates_0`, ... likewise
     table matrices  `sizes` of the attributes, `tables` (sets) and `rows_0`, `rows_1`, ..., the
                 matrix of each; `centred`, whether the total is public
     rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
-    tables      `sizes` of the attributes and, for residuals of marginals, `residuals` (sets of
-                attributes) and `precisions`; for weighted tables `tables` (sets) and `weights`; for
-                weighted products `designed` beside (the attributes with a design) and `design_0`,
-                ... (D of each); for sectors as in `parts`
+    coordinates `sizes` of the attributes, `residuals` (sets of attributes) and `precisions`;
+                `ordered` (attributes with coordinates of their own) and `coordinates_0`, ... (Y of
+                each) if there are any; beside public tables `counted`, a row for each of several
+    weighted tables `sizes` of the attributes, `tables` (sets) and `weights`; `designed` (the
+                attributes with a design) and `design_0`, ... (D of each) if there are any
 
 The header names the form; in files from before there were names the arrays tell it.
 """
@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,8 +56,6 @@ from pmldesign.files.parts import (
     read_coordinates,
     sets,
     shortened,
-    tables_arrays,
-    tables_strategy,
     whole,
 )
 from pmldesign.strategies import Strategy
@@ -65,7 +63,6 @@ from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy, from_coeff
 from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.identity_and_rows import IdentityAndRows
 from pmldesign.strategies.kronecker import ProductStrategy
-from pmldesign.strategies.marginals import MarginalsStrategy
 from pmldesign.strategies.nested.regions import RegionsStrategy, from_nodes
 from pmldesign.strategies.nested.tables import RegionTablesStrategy, from_table_nodes
 from pmldesign.strategies.participation.epochs import EpochStrategy
@@ -73,13 +70,13 @@ from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.recurrent import FactorStrategy
 from pmldesign.strategies.streams import AllRangesStrategy, StreamStrategy
 from pmldesign.strategies.tables.matrices import TableMatricesStrategy
-from pmldesign.strategies.tables.products import WeightedProductsStrategy
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign.workloads.tables.base import attribute_sizes
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
+from pmldesign_solvers.tables.free_vector import Measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +179,17 @@ def _toeplitz(name: str, sums: RunningSums, coefficients: Any) -> ToeplitzStrate
     return from_coefficients(name, coefficients, rate)
 
 
-def _residuals(
-    name: str, sizes: list[int], residuals: Any, precisions: Any, table: Public
-) -> MarginalsStrategy:
-    strategy = MarginalsStrategy(name, sizes, residuals, precisions, public=table)
+def _coordinates(
+    name: str,
+    sizes: list[int],
+    residuals: Any,
+    precisions: Any,
+    ordered: Mapping[int, Measured],
+    table: Public,
+) -> TablesStrategy:
+    if ordered and () not in residuals:
+        table = table or RECORDS
+    strategy = TablesStrategy(name, sizes, residuals, precisions, ordered, public=table)
     if any(map(table.tells, strategy.residuals)):
         raise ValueError("a residual is one of a public table")
     return strategy
@@ -216,18 +220,22 @@ def read_tables(name: str, arrays: Archive) -> Public:
     return Public("tables", name, sizes=tuple(sizes), tables=tables)
 
 
-def _design_arrays(strategy: WeightedProductsStrategy) -> Arrays:
+def _design_arrays(strategy: WeightedTablesStrategy) -> Arrays:
     designed = sorted(strategy.designs)
+    if not designed:
+        return {}
     designs = {f"design_{k}": strategy.designs[i] for k, i in enumerate(designed)}
     return {"designed": np.array(designed, dtype=np.int64), **designs}
 
 
 def _read_designs(_name: str, arrays: Archive) -> dict[int, Any]:
+    if "designed" not in arrays:
+        return {}
     designed = whole_numbers("designed", arrays["designed"])
     return {i: arrays[f"design_{k}"] for k, i in enumerate(designed)}
 
 
-def _ordered_arrays(strategy: RegionTablesStrategy) -> Arrays:
+def _ordered_arrays(strategy: RegionTablesStrategy | TablesStrategy) -> Arrays:
     return coordinates_arrays(strategy.ordered) if strategy.ordered else {}
 
 
@@ -264,8 +272,8 @@ CENTRED = Part(
     lambda _, arrays: whole_numbers("centred", arrays["centred"]),
 )
 """Whether the number of records is public."""
-RESIDUALS = (SIZES, sets("residuals"), plain("precisions"))
-WEIGHTED = (sets("tables", "subsets"), plain("weights"))
+ORDERED = Part(_ordered_arrays, _read_ordered)
+"""What is measured of ordered attributes."""
 FORMS = [
     Form(
         "epochs",
@@ -319,7 +327,7 @@ FORMS = [
             SIZES,
             sets("tables"),
             plain("node_weights"),
-            Part(_ordered_arrays, _read_ordered),
+            ORDERED,
         ),
         from_table_nodes,
     ),
@@ -338,27 +346,30 @@ FORMS = [
         always=False,
     ),
     Form(
-        "sectors",
-        TablesStrategy,
-        "sector_plain",
-        (Part(tables_arrays, tables_strategy),),
-        lambda _, s: s,
-    ),
-    Form(
-        "weighted products",
-        WeightedProductsStrategy,
-        "designed",
-        (SIZES, Part(_design_arrays, _read_designs), *WEIGHTED),
-    ),
-    Form(
         "table matrices",
         TableMatricesStrategy,
         "rows_[0-9]+",
         (SIZES, sets("tables", "subsets"), listed("rows", "matrices"), CENTRED),
         _matrices_of_tables,
     ),
-    Form("weighted tables", WeightedTablesStrategy, "tables", (SIZES, *WEIGHTED)),
-    Form("residuals", MarginalsStrategy, "residuals", (*RESIDUALS, TABLE), _residuals),
+    Form(
+        "weighted tables",
+        WeightedTablesStrategy,
+        "tables",
+        (
+            SIZES,
+            sets("tables", "subsets"),
+            plain("weights"),
+            Part(_design_arrays, _read_designs),
+        ),
+    ),
+    Form(
+        "coordinates",
+        TablesStrategy,
+        "residuals",
+        (SIZES, sets("residuals"), plain("precisions"), ORDERED, TABLE),
+        _coordinates,
+    ),
 ]
 """A new form gets its row here. Old files are told in this order: a mark may be an array of forms
 before."""

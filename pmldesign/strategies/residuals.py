@@ -1,8 +1,10 @@
-"""Tables by sets of attributes, to and from the contrasts of residuals.
+"""Tables by sets of attributes, to and from coordinates of their residuals.
 
-A table by S holds the residuals of all subsets T of S: after a change to the sum and the contrasts
-along every axis, those of T are where the axes outside T have their sum. Consecutive sets of the
-same sizes are handled together.
+Attribute i has n_i - 1 coordinates Y_i x beside the sum 1^T x: contrasts for a categorical one, any
+that tell all vectors of sum 0 apart for an ordered one, with (v_i, Psi_i) the inverse of 1^T above
+Y_i. A table by S holds the coordinates (x)_{i in T} Y_i of all subsets T of S: after a change to
+the sum and the coordinates along every axis, those of T are where the axes outside T have their
+sum. Consecutive sets of the same sizes are handled together.
 
 Contrasts of n values are an orthonormal basis H of the vectors that sum to zero. Row k = 1 ... n -
 1 of H compares value k with all values before it,
@@ -18,8 +20,9 @@ j = 0 and negative after that.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations, groupby, islice
+from types import MappingProxyType
 
 import numpy as np
 import scipy
@@ -71,32 +74,47 @@ def largest_column(n: int) -> float:
     return total
 
 
-def residual_contrasts(
-    sizes: Sequence[int], residuals: Sequence[Attributes], tables: Iterable[Array]
+def coordinates_of_tables(
+    sizes: Sequence[int],
+    residuals: Sequence[Attributes],
+    tables: Iterable[Array],
+    rows: Mapping[int, Array] = MappingProxyType({}),
 ) -> list[Array]:
-    """The contrasts of each T from the tables by each T, shape (m_T,) or (m_T, c)."""
+    """The coordinates of each T from the tables by each T, shape (m_T,) or (m_T, c).
+
+    Args:
+        sizes: number of values of each attribute.
+        residuals: the sets T.
+        tables: by each of them.
+        rows: Y of ordered attributes; n^(1/2) H of all others.
+    """
     remaining = iter(tables)
-    residuals_contrasts: list[Array] = []
-    for block, shape in _blocks(sizes, residuals):
+    found: list[Array] = []
+    for block, shape, ordered in _blocks(sizes, residuals, rows):
         stacked = np.stack(list(islice(remaining, len(block))), axis=-1)
-        residuals_contrasts += _along_axes(contrasts, shape, stacked)
-    return residuals_contrasts
+        maps = [contrasts if i is None else rows[i].__matmul__ for i in ordered]
+        found += _along_axes(maps, shape, stacked)
+    return found
 
 
-def tables_of_residuals(
-    sizes: Sequence[int], subsets: Sequence[Attributes], parts: Mapping[Attributes, Array]
+def tables_of_coordinates(
+    sizes: Sequence[int],
+    subsets: Sequence[Attributes],
+    parts: Mapping[Attributes, Array],
+    inverses: Mapping[int, Array] = MappingProxyType({}),
 ) -> list[Array]:
-    """The table by each S, shape (m_S,) or (m_S, c), from the contrasts of its subsets.
+    """The table by each S, shape (m_S,) or (m_S, c), from the coordinates of its subsets.
 
     Args:
         sizes: number of values of each attribute.
         subsets: the sets S.
-        parts: the contrasts of each T, shape (d_T,) or (d_T, c); those that are not there are 0.
+        parts: the coordinates of each T, shape (d_T,) or (d_T, c); those that are not there are 0.
+        inverses: (v, Psi) of ordered attributes.
     """
     trailing = next(iter(parts.values())).shape[1:]
     wide = [tuple(i for i in subset if sizes[i] > 1) for subset in subsets]
     tables: list[Array] = []
-    for block, shape in _blocks(sizes, wide):
+    for block, shape, ordered in _blocks(sizes, wide, inverses):
         coefficients = np.zeros((*shape, *trailing, len(block)))
         axes = range(len(shape))
         for chosen in chain.from_iterable(combinations(axes, k) for k in range(len(shape) + 1)):
@@ -108,20 +126,26 @@ def tables_of_residuals(
                 *spread, *trailing, len(block)
             )
         columns = coefficients.reshape(math.prod(shape), *trailing, len(block))
-        tables += _along_axes(expand, shape, columns)
+        maps = [expand if i is None else inverses[i].__matmul__ for i in ordered]
+        tables += _along_axes(maps, shape, columns)
     return tables
 
 
-def _along_axes(transform: kronecker.Map, shape: Sequence[int], columns: Array) -> list[Array]:
-    changed = kronecker.apply([transform] * len(shape), shape, columns)
+def _along_axes(maps: Sequence[kronecker.Map], shape: Sequence[int], columns: Array) -> list[Array]:
+    changed = kronecker.apply(maps, shape, columns)
     return list(np.ascontiguousarray(np.moveaxis(changed, -1, 0)))
 
 
 def _blocks(
-    sizes: Sequence[int], sets: Sequence[Attributes]
-) -> Iterator[tuple[list[Attributes], list[int]]]:
-    """Runs of sets of the same sizes, with these sizes, as long as their tables stay small."""
-    for shape, run in groupby(sets, lambda members: [sizes[i] for i in members]):
+    sizes: Sequence[int], sets: Sequence[Attributes], ordered: Collection[int]
+) -> Iterator[tuple[list[Attributes], list[int], list[int | None]]]:
+    """Runs of sets of the same sizes and ordered attributes, as long as their tables stay small."""
+
+    def kind(members: Attributes) -> list[tuple[int, int | None]]:
+        return [(sizes[i], i if i in ordered else None) for i in members]
+
+    for axes, run in groupby(sets, kind):
+        shape = [size for size, _ in axes]
         length = max(1, BLOCK_BYTES // (8 * math.prod(shape)))
         while block := list(islice(run, length)):
-            yield block, shape
+            yield block, shape, [i for _, i in axes]

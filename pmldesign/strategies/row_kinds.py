@@ -3,18 +3,8 @@ r"""Rows of L of large strategies, without L: few kinds of rows, with few differ
 Product without weights. A row of L is a product of rows of the factors' L_i, and only the absolute
 values of its entries count, in any order.
 
-Weighted tables (`strategies.tables.weighted`). With P_T the projection on the residual space of T,
-lambda_T of the strategy and N cells of the domain, the entry of L for a cell a of the table by S
-and a measured cell b of the table by S_k is
-
-    sum over T within S and S_k of  theta_k / (N lambda_T) (A_S P_T M_k^T)_ab,
-
-of which the factor of attribute i is [a_i = b_i] - 1/n_i in T, 1/n_i in S and S_k but not in T, n_i
-in neither, and 1 otherwise. It depends on a and b by the set of attributes of S and S_k in which
-they agree: all rows of a table are of the same kind.
-
-Weighted products (`strategies.tables.products`), some rows at a time. The entry for a query a on
-the attributes T and a measurement b of the product over S is
+Weighted tables (`strategies.tables.weighted`), some rows at a time. The entry for a query a on
+the attributes T and a measurement b of the table by S is
 
     theta_S sum over U within S and T of  1/lambda_U
         prod_{i in U} (A_i Psi_i Psi_i^T D_i^T)_ab  prod_{other i} (A_i v_i)_a (D_i v_i)_b
@@ -38,12 +28,10 @@ from numpy.typing import NDArray
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.tables.base import asks_counts
 from pmldesign.workloads.tables.same import as_tables_over
-from pmldesign.workloads.union import counts_asked
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
     from pmldesign.strategies.kronecker import ProductStrategy
-    from pmldesign.strategies.tables.products import WeightedProductsStrategy
     from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 
 
@@ -75,19 +63,6 @@ def kinds_of_product(
     return kinds or None
 
 
-def kinds_of_tables(
-    strategy: WeightedTablesStrategy, workload: Workload
-) -> Sequence[RowKinds] | None:
-    """The kinds of rows of L, table by table; None for other queries than marginals."""
-    queries = counts_asked(workload.inner)
-    if queries is None or queries.sizes != strategy.sizes:
-        return None
-    return [
-        _of_table(strategy, subset, weight)
-        for subset, weight in zip(queries.subsets, queries.weights.tolist(), strict=True)
-    ]
-
-
 def _of_product(strategy: ProductStrategy, part: Sequence[Workload], most: int) -> RowKinds | None:
     together, places = np.ones((1, 1)), np.zeros(1, dtype=np.intp)
     for factor, queries in zip(strategy.factors, part, strict=True):
@@ -99,33 +74,6 @@ def _of_product(strategy: ProductStrategy, part: Sequence[Workload], most: int) 
         together = np.kron(together, used)
         places = (places[:, None] * len(distinct) + kind.ravel()).ravel()
     return RowKinds([(together, np.ones_like(together))], places)
-
-
-def _of_table(strategy: WeightedTablesStrategy, subset: tuple[int, ...], weight: float) -> RowKinds:
-    sizes, precisions = strategy.sizes, strategy.residual_precisions
-    values, counts = [], []
-    for theta, measured in zip(strategy.weights.tolist(), strategy.subsets, strict=True):
-        common = tuple(i for i in subset if i in measured)
-        within = [T for T in _subsets(common) if T in precisions]
-        scale = weight * theta / math.prod(sizes[i] for i in {*subset, *measured})
-        for agreed in _subsets(common):
-            entry = 0.0
-            for T in within:
-                signs = [(1.0 if i in agreed else 0.0) - 1 / sizes[i] for i in T]
-                rest = math.prod(1 / sizes[i] for i in common if i not in T)
-                entry += math.prod(signs) * rest / precisions[T]
-            values.append(abs(scale * entry))
-            others = math.prod(sizes[i] - 1 for i in common if i not in agreed)
-            counts.append(others * math.prod(sizes[i] for i in measured if i not in subset))
-    rows = math.prod(sizes[i] for i in subset)
-    shape = (1, len(values))
-    chunk = np.reshape(values, shape), np.reshape(np.array(counts, dtype=np.float64), shape)
-    return RowKinds([chunk], np.zeros(rows, dtype=np.intp))
-
-
-def _subsets(members: tuple[int, ...]) -> list[tuple[int, ...]]:
-    sets = (combinations(members, count) for count in range(len(members) + 1))
-    return list(chain.from_iterable(sets))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,8 +91,8 @@ class _Factor:
     counts: Array
 
 
-def kinds_of_products(
-    strategy: WeightedProductsStrategy, workload: Workload, most: int, at_once: int
+def kinds_of_tables(
+    strategy: WeightedTablesStrategy, workload: Workload, most: int, at_once: int
 ) -> Sequence[RowKinds] | None:
     """The kinds of rows of L, table by table; None if there are too many entries.
 
@@ -173,7 +121,7 @@ class _Rows:
 
     def __init__(
         self,
-        strategy: WeightedProductsStrategy,
+        strategy: WeightedTablesStrategy,
         queries: Mapping[int, Workload],
         scale: float,
         at_once: int,

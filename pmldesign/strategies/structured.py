@@ -12,7 +12,8 @@ themselves, however many cells the domain has.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,6 +31,7 @@ from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.union import products_over
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
+from pmldesign_solvers.structure import kronecker
 
 if TYPE_CHECKING:
     from pmldesign.strategies.whole.lattice import Lattice
@@ -117,6 +119,31 @@ class StructuredStrategy(Strategy):
         return raised(apart * self._longest(norm), 1)
 
 
+@dataclass(frozen=True, eq=False)
+class Term:
+    """What is measured of a table: w (x) M over its axes.
+
+    Attributes:
+        subset: the attributes of the table.
+        axes: the number of cells of each axis; several attributes may be one.
+        maps: M of each axis, None for the cells themselves.
+        weight: w.
+    """
+
+    subset: tuple[int, ...]
+    axes: tuple[int, ...]
+    maps: tuple[Array | None, ...]
+    weight: float = 1.0
+
+    def of(self, table: Array) -> Array:
+        """The rows for a table of shape (m,) or (m, c)."""
+        if all(matrix is None for matrix in self.maps):
+            return self.weight * table
+        maps = [_same if matrix is None else matrix.__matmul__ for matrix in self.maps]
+        rows = kronecker.apply(maps, self.axes, table.reshape(len(table), -1))
+        return self.weight * rows.reshape(-1, *table.shape[1:])
+
+
 class CountsStrategy(StructuredStrategy):
     """A strategy that measures functions of tables of counts.
 
@@ -126,15 +153,25 @@ class CountsStrategy(StructuredStrategy):
 
     sizes: tuple[int, ...]
     from_tables: ClassVar[bool] = True
+    centred: bool = False
+    """Whether tables are measured without their means, which the number of records tells."""
 
     @property
     @abstractmethod
-    def counts(self) -> MarginalsWorkload:
-        """T."""
+    def terms(self) -> Sequence[Term]:
+        """What is measured, table by table."""
 
-    @abstractmethod
+    @cached_property
+    def counts(self) -> MarginalsWorkload:
+        """The tables."""
+        return MarginalsWorkload(self.sizes, [term.subset for term in self.terms])
+
     def measure_tables(self, tables: Iterable[Array]) -> Array:
         """R x from the tables of `counts`, each of shape (m,) or (m, c): shape (r,) or (r, c)."""
+        kept = map(without_mean, tables) if self.centred else tables
+        return np.concatenate(
+            [term.of(table) for term, table in zip(self.terms, kept, strict=True)]
+        )
 
     @cached_property
     def matrix(self) -> Array:
@@ -166,6 +203,10 @@ class CountsStrategy(StructuredStrategy):
     def table_lattice(self, bits: int) -> Lattice | None:  # noqa: ARG002
         """The strategy in whole numbers, from tables alone; None as a matrix."""
         return None
+
+
+def _same(y: Array) -> Array:
+    return y
 
 
 def without_mean(table: Array) -> Array:

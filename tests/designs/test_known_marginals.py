@@ -11,7 +11,7 @@ from pmldesign.designs import DesignOptions, solve
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
-from pmldesign.strategies import MarginalsStrategy
+from pmldesign.strategies import TablesStrategy
 from pmldesign.workloads import MarginalsWorkload, Public, as_public
 
 CASES = [  # sizes, subsets, counted attributes
@@ -71,7 +71,7 @@ def test_the_loss_on_all_small_databases_is_what_the_guarantee_says(case, noise)
         pml.ApproxDP(1, 1e-6).beside(Public("tables", "table")),
         2 if noise == "gaussian" else 1,
     )
-    for strategy in (design, MarginalsStrategy("all", sizes, residuals, precisions)):
+    for strategy in (design, TablesStrategy("all", sizes, residuals, precisions)):
         noisy = mechanism(strategy, queries, guarantee=promise, noise=noise)
         measured = noisy.strategy.matrix
         databases = [

@@ -141,7 +141,7 @@ def test_a_row_that_is_left_out_takes_no_time_with_the_design(monkeypatch):
 
 
 def test_a_design_for_replace_is_not_worse_than_that_for_add_remove():
-    """Where couplings are better even with the distances that are known of them."""
+    """Where the strategy for add-remove neighbours has the smaller distances."""
     text = "marginals:prefix20,9,prefix25,16,7,ways=2"
     design = pml.factorize(text, p=math.inf, neighbours="replace")
     single = pml.factorize(text, p=math.inf).strategy

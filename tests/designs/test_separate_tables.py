@@ -5,9 +5,9 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.designs import DesignOptions, is_separate, question, separate_strategy, solve_tables
-from pmldesign.strategies import TableDistances, TablesStrategy
+from pmldesign.strategies import Columns, TableDistances, TablesStrategy
 from pmldesign.workloads import TablesWorkload, as_workload
-from pmldesign_solvers.tables import Measured, Sector
+from pmldesign_solvers.tables import Measured
 
 REPLACE = DesignOptions(neighbours="replace", rel_gap=1e-6)
 MIXED = TablesWorkload(
@@ -27,15 +27,39 @@ def test_both_bounds_are_those_of_one_matrix(p):
 
 
 @pytest.mark.parametrize("p", [2.0, np.inf])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "prefix:4*total:3+prefix:4*total:3+total:4*prefix:3",
+        "histogram:4*total:3+histogram:4*total:3",
+    ],
+)
+def test_a_table_that_is_asked_twice_counts_twice(text, p):
+    union = as_workload(text)
+    asked = question(union)
+    assert not is_separate(asked)
+    certificate = solve_tables(union, asked, p, REPLACE).certificate
+    exact = pml.factorize(union.to_dense(), p=p, neighbours="replace", rel_gap=1e-6).certificate
+    assert certificate.lower <= exact.upper
+    assert certificate.upper >= exact.lower
+    assert certificate.gap < 0.7
+
+
+def distances_of(strategy):
+    columns = {i: Columns.contrasts(n) for i, n in enumerate(strategy.sizes)}
+    columns |= {i: Columns.of(part.rows) for i, part in strategy.ordered.items()}
+    roots = np.sqrt(strategy.precisions)
+    return TableDistances(strategy.sizes, columns, strategy.residuals, roots)
+
+
+@pytest.mark.parametrize("p", [2.0, np.inf])
 def test_the_strategy_attains_the_norm_as_a_matrix(p):
     strategy, outcome = separate_strategy(question(MIXED), p, REPLACE)
     matrix = strategy.matrix
     gram = matrix.T @ matrix
     squares = gram.diagonal()[:, None] + gram.diagonal() - 2 * gram
     distance = np.sqrt(squares.max())
-    bound = TableDistances(
-        strategy.sizes, strategy.ordered, strategy.features, strategy.sectors
-    ).farthest
+    bound = distances_of(strategy).farthest("l2")
     assert distance <= bound <= distance * (1 + 1e-9)
     queries = MIXED.to_dense()
     queries -= queries.mean(axis=1, keepdims=True)
@@ -53,14 +77,11 @@ def test_an_attribute_in_other_tables_counts_as_before():
         rows = rng.normal(size=(n - 1, n)) * rng.choice([0.1, 0.3, 1], n)
         rows /= np.sqrt((rows**2).sum(axis=0).max())
         ordered[i] = Measured(rows, np.linalg.inv(np.vstack([np.ones(n), rows])))
-    sectors = [
-        Sector((), members, ((),), np.array([[weight]]))
-        for members, weight in zip(((0,), (1,), (0, 1)), rng.choice([0.05, 1], 3), strict=True)
-    ]
-    strategy = TablesStrategy("random", (3, 2), ordered, {0: 0, 1: 0}, sectors)
+    precisions = rng.choice([0.05, 1], 3)
+    strategy = TablesStrategy("random", (3, 2), [(0,), (1,), (0, 1)], precisions, ordered)
     gram = strategy.matrix.T @ strategy.matrix
     squares = gram.diagonal()[:, None] + gram.diagonal() - 2 * gram
-    assert TableDistances((3, 2), ordered, {0: 0, 1: 0}, sectors).farthest >= np.sqrt(squares.max())
+    assert distances_of(strategy).farthest("l2") >= np.sqrt(squares.max())
 
 
 def test_large_tables_take_this_way():

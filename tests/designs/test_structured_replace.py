@@ -20,7 +20,6 @@ from pmldesign.privacy import PML, ApproxDP, ApproxPML, EnvelopePML, Neighbours,
 from pmldesign.strategies import (
     BesideStrategy,
     BlockStrategy,
-    MarginalsStrategy,
     ProductStrategy,
     Strategy,
     TablesStrategy,
@@ -122,7 +121,7 @@ def test_marginals_are_solved_exactly(p):
     assert made.certificate.gap <= 1e-6
     assert exact.lower <= made.certificate.upper
     assert made.certificate.lower <= exact.upper
-    assert isinstance(made.strategy, MarginalsStrategy)
+    assert isinstance(made.strategy, TablesStrategy)
     assert () not in made.strategy.residuals
 
 
@@ -160,7 +159,7 @@ def structured_strategies(draw):
         wide = [i for i, size in enumerate(sizes) if size > 1]
         residuals = [(), *((i,) for i in wide), tuple(wide)]
         residuals = list(dict.fromkeys(residuals))
-        return MarginalsStrategy("s", sizes, residuals, rng.uniform(0.2, 2, len(residuals)))
+        return TablesStrategy("s", sizes, residuals, rng.uniform(0.2, 2, len(residuals)))
     factors = [
         Strategy("f", rng.standard_normal((n, n)) + np.eye(n))
         for n in draw(st.lists(st.integers(2, 4), min_size=2, max_size=2))
@@ -181,7 +180,7 @@ def test_the_noise_is_on_the_private_side_of_that_of_the_matrix(strategy, number
         count_as_large(patch)
         found = calibrate(strategy, guarantee, noise=noise)
     assert found.scale >= exact.scale * (1 - 2e-6)
-    symmetric = isinstance(strategy, MarginalsStrategy)
+    symmetric = isinstance(strategy, TablesStrategy)
     if gaussian and symmetric and strategy.cells != 3:  # of a matrix with three columns: tighter
         # the distances from a cell are those from every other one
         assert found.scale == pytest.approx(exact.scale, rel=1e-5)
@@ -191,7 +190,7 @@ def test_the_noise_is_on_the_private_side_of_that_of_the_matrix(strategy, number
 
 @pytest.mark.parametrize("guarantee", guarantees(24)[2:], ids=lambda one: type(one).__name__)
 def test_alpha_of_each_cell_counts_as_the_smallest_one(guarantee, large):
-    strategy = MarginalsStrategy("s", [2, 3, 4], [(0,), (1, 2)], [1.0, 2.0])
+    strategy = TablesStrategy("s", [2, 3, 4], [(0,), (1, 2)], [1.0, 2.0])
     noise = "laplace" if isinstance(guarantee, PML) else "gaussian"
     least = guarantee.alpha
     vector = [least, *[1 / 24 * 0.99] * 23] if least < 1 / 24 else [least] * 24
@@ -236,14 +235,14 @@ def test_pml_of_next_to_no_prior_is_differential_privacy():
 
 
 def test_alpha_that_does_not_fit_and_empty_guarantees_are_refused():
-    strategy = MarginalsStrategy("s", [10] * 20, [(0,), (1,)], [1.0, 1.0])
+    strategy = TablesStrategy("s", [10] * 20, [(0,), (1,)], [1.0, 1.0])
     with pytest.raises(InvalidInputError, match="alpha must be in"):
         calibrate(strategy, PML(1.0, 1e-19), noise="laplace")
     with pytest.raises(VacuousGuaranteeError):
         calibrate(strategy, PML(100.0, 1e-20), noise="laplace")
     # more cells than any float
     for beyond in (
-        MarginalsStrategy("s", [10] * 400, [(i,) for i in range(400)], [1.0] * 400),
+        TablesStrategy("s", [10] * 400, [(i,) for i in range(400)], [1.0] * 400),
         ProductStrategy("s", [Strategy("f", np.eye(10))] * 400),
     ):
         for guarantee in (PML(1.0, 1e-300), ApproxPML(1.0, 1e-6, 1e-300)):
@@ -295,7 +294,7 @@ def test_marginals_know_their_total_with_and_without_it():
     assert release.sensitivity == pytest.approx(written.sensitivity, rel=1e-9)
     with pytest.raises(InvalidInputError, match="neighbours 'replace'"):
         mechanism(with_total.beside(RECORDS), queries)
-    total = MarginalsStrategy("total", [2, 3, 4], [()], [1.0])
+    total = TablesStrategy("total", [2, 3, 4], [()], [1.0])
     with pytest.raises(InvalidInputError, match=r"measures nothing|public|cannot answer"):
         mechanism(total, queries, neighbours="replace")
 

@@ -111,7 +111,7 @@ def test_targets_of_parts_and_tables():
     found = pml.least_budget(tables, by_table, pml.ZCDP(1), noise="gaussian")
     values = np.repeat([9.0, 5.0, 5.0, 2.0], [1, 3, 4, 12])
     dense = pml.least_budget(tables.to_dense(), values, pml.ZCDP(1), noise="gaussian")
-    assert type(found.design.strategy).__name__ == "MarginalsStrategy"
+    assert type(found.design.strategy).__name__ == "TablesStrategy"
     assert found.enough == pytest.approx(dense.enough, rel=1e-5)
     assert (found.mechanism.standard_deviations <= values).all()
 

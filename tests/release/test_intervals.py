@@ -101,7 +101,7 @@ def test_kinds_of_rows_of_weighted_tables_are_those_of_the_matrix(neighbours):
     made = mechanism(strategy, queries, guarantee=PureDP(1.0, neighbours))
     rows = np.sort(np.abs(made.reconstruction()), axis=1)[:, ::-1]
     found = []
-    for part in kinds_of_tables(made.strategy, made.workload):
+    for part in kinds_of_tables(made.strategy, made.workload, 10**6, 10**6):
         ((values, counts),) = part.chunks
         kind = np.repeat(values.ravel(), counts.ravel().astype(int))
         found += [np.sort(kind)[::-1]] * len(part.places)

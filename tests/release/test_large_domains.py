@@ -11,7 +11,7 @@ import pmldesign as pml
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import Noise
 from pmldesign.release import all_within, consistent_tables, exact_noise, prepare
-from pmldesign.strategies import IdentityAndRows, MarginalsStrategy, WeightedTablesStrategy
+from pmldesign.strategies import IdentityAndRows, TablesStrategy, WeightedTablesStrategy
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 
 NAMES = [f"a{i}" for i in range(9)]
@@ -102,7 +102,7 @@ def lattices():
     yield weighted, MarginalsWorkload(sizes, [(0, 1), (3,)])
     residuals = [(), (0,), (1,), (0, 1), (3,)]
     yield (
-        MarginalsStrategy("own", sizes, residuals, generator.uniform(0.3, 2, 5)),
+        TablesStrategy("own", sizes, residuals, generator.uniform(0.3, 2, 5)),
         MarginalsWorkload(sizes, [(0, 1), (3,)]),
     )
     rows = generator.normal(size=(2, 12))

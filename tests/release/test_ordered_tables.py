@@ -9,9 +9,9 @@ import pmldesign as pml
 from pmldesign.privacy import Neighbours, Noise
 from pmldesign.release import as_schema, exact_noise, half_widths, parse_queries, prepare
 from pmldesign.strategies import (
-    WeightedProductsStrategy,
-    kinds_of_products,
-    weighted_products_lattice,
+    WeightedTablesStrategy,
+    kinds_of_tables,
+    terms_lattice,
 )
 from pmldesign.workloads import RECORDS, TablesWorkload, parse_workload
 
@@ -86,7 +86,7 @@ def test_intervals_of_laplace_noise_cover_as_often_as_they_say():
     """Against quantiles of simulated noise, for the narrowest and the widest queries."""
     prepared = prepare(made(pml.PureDP(1.0), "age:prefix*sex + income:all-range"), schema=SCHEMA)
     noise = prepared.noise
-    assert isinstance(noise.lattice.estimator, WeightedProductsStrategy)
+    assert isinstance(noise.lattice.estimator, WeightedTablesStrategy)
     sample, runs = np.random.default_rng(3), 3000
     answers = []
     for _ in range(runs):
@@ -105,7 +105,7 @@ def products(generator, *, public):
         designs[0] = generator.normal(size=(5, 3))
     sets = [(0, 1), (1, 2), (0,), (2,)] if generator.random() < 0.5 else [(0, 1, 2), (), (1,)]
     weights = generator.uniform(0.3, 1, len(sets))
-    strategy = WeightedProductsStrategy("own", sizes, designs, sets, weights)
+    strategy = WeightedTablesStrategy("own", sizes, sets, weights, designs)
     return strategy.beside(RECORDS) if public else strategy
 
 
@@ -119,7 +119,7 @@ def test_rows_by_kind_are_those_of_the_pseudo_inverse(seed, public):
         dense = dense - dense.mean(axis=1, keepdims=True)
     exact = np.sort(np.abs(dense @ np.linalg.pinv(strategy.matrix, 1e-11)))
     rows = []
-    for part in kinds_of_products(strategy, tables, 10**6, 37):
+    for part in kinds_of_tables(strategy, tables, 10**6, 37):
         kinds = [
             np.sort(np.repeat(values, counts.astype(int)))
             for chunk in part.chunks
@@ -127,7 +127,7 @@ def test_rows_by_kind_are_those_of_the_pseudo_inverse(seed, public):
         ]
         rows += [kinds[place] for place in part.places]
     assert np.allclose(rows, exact, atol=1e-12)
-    assert kinds_of_products(strategy, tables, 10, 37) is None
+    assert kinds_of_tables(strategy, tables, 10, 37) is None
 
 
 @pytest.mark.parametrize("neighbours", [*Neighbours])
@@ -136,7 +136,7 @@ def test_no_two_neighbours_are_farther_apart_than_the_sensitivity(seed, neighbou
     """The map to the lattice rounds, so that differences depend on where they start."""
     generator = np.random.default_rng(seed)
     strategy = products(generator, public=False)
-    lattice = weighted_products_lattice(strategy, 20)
+    lattice = terms_lattice(strategy, 20)
     cells = strategy.cells
     units = np.eye(cells, dtype=np.int64)
     for x in generator.integers(0, 1000, (3, cells)):
@@ -162,7 +162,7 @@ def test_a_histogram_of_ordered_tables_is_estimated_from_measurements():
     assert np.allclose(exact, queries.matvec(x.astype(float)), rtol=1e-9, atol=1e-2)
     noise = exact_noise(best)
     ratios = half_widths(noise.of_answers, 0.95) / noise.of_answers.deviations
-    assert isinstance(noise.lattice.estimator, WeightedProductsStrategy)
+    assert isinstance(noise.lattice.estimator, WeightedTablesStrategy)
     assert ratios.max() < 2.3
 
 

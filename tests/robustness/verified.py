@@ -28,7 +28,6 @@ from pmldesign.strategies import (
     IdentityAndRows,
     ProductStrategy,
     Strategy,
-    WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
 from pmldesign.verify import KEY, OBJECT, digest_of, digest_of_object, read_archive
@@ -61,7 +60,7 @@ def blocks():
 
 def weighted_products():
     designs = {0: np.vstack([np.eye(5), np.tri(5)[1::2]]) / 3, 2: np.eye(3) + 0.2}
-    return WeightedProductsStrategy("products", (5, 2, 3), designs, SETS, [0.5, 0.3, 0.2])
+    return WeightedTablesStrategy("products", (5, 2, 3), SETS, [0.5, 0.3, 0.2], designs)
 
 
 def rows():

@@ -20,7 +20,6 @@ from pmldesign.strategies import (
     FactorStrategy,
     IdentityAndRows,
     LongTree,
-    MarginalsStrategy,
     ProductStrategy,
     QueriesStrategy,
     RegionsStrategy,
@@ -33,7 +32,6 @@ from pmldesign.strategies import (
     TablesStrategy,
     ToeplitzStrategy,
     UnionQueries,
-    WeightedProductsStrategy,
     WeightedTablesStrategy,
 )
 
@@ -92,30 +90,13 @@ def of_blocks(strategy):
     return np.concatenate(rows)
 
 
-def of_marginals(strategy):
-    rows = []
-    for residual, precision in zip(strategy.residuals, strategy.precisions.tolist(), strict=True):
-        parts = [
-            mpmath.sqrt(n) * contrast_rows(n) if i in residual else real(np.ones((1, n)))
-            for i, n in enumerate(strategy.sizes)
-        ]
-        rows.append(mpmath.sqrt(precision) * kron(parts))
-    return np.concatenate(rows)
-
-
-def of_weighted(strategy):
-    parts = zip(strategy.subsets, strategy.weights.tolist(), strict=True)
-    rows = np.concatenate([mpmath.mpf(w) * table_rows(strategy.sizes, s) for s, w in parts])
-    return centred(rows) if strategy.public else rows
-
-
 def of_table_matrices(strategy):
     pairs = zip(strategy.subsets, strategy.matrices, strict=True)
     rows = np.concatenate([real(R) @ table_rows(strategy.sizes, s) for s, R in pairs])
     return centred(rows) if strategy.public else rows
 
 
-def of_weighted_products(strategy):
+def of_weighted(strategy):
     tables = []
     for subset, weight in zip(strategy.subsets, strategy.weights.tolist(), strict=True):
         parts = [
@@ -129,32 +110,15 @@ def of_weighted_products(strategy):
 
 def of_tables(strategy):
     rows = []
-    for sector in strategy.sectors:
-        products = []
-        for members in sector.sets:
-            for modes in itertools.product(*(range(strategy.features[i]) for i in members)):
-                chosen = dict(zip(members, modes, strict=True))
-                parts = [
-                    _coordinates(strategy, sector, chosen, i) for i in range(len(strategy.sizes))
-                ]
-                part = kron(parts)
-                products.append(centred(part) if strategy.public else part)
-        square = mpmath.matrix(sector.matrix.tolist())
-        factor = mpmath.cholesky(square)
-        for k in range(len(products)):
-            rows.append(sum(factor[x, k] * products[x] for x in range(k, len(products))))
+    for residual, precision in zip(strategy.residuals, strategy.precisions.tolist(), strict=True):
+        parts = [real(np.ones((1, n))) for n in strategy.sizes]
+        for i in residual:
+            n = strategy.sizes[i]
+            contrasts = mpmath.sqrt(mpmath.mpf(n) / (n - 1)) * contrast_rows(n)
+            parts[i] = real(strategy.ordered[i].rows) if i in strategy.ordered else contrasts
+        part = mpmath.sqrt(precision) * kron(parts)
+        rows.append(centred(part) if strategy.public else part)
     return np.concatenate(rows)
-
-
-def _coordinates(strategy, sector, chosen, i):
-    n = strategy.sizes[i]
-    if i in sector.plain:
-        return contrast_rows(n) * mpmath.sqrt(mpmath.mpf(n) / (n - 1))
-    if i in sector.spectators:
-        return real(strategy.ordered[i].rows)[strategy.features[i] :]
-    if i in chosen:
-        return real(strategy.ordered[i].rows)[[chosen[i]]]
-    return real(np.ones((1, n)))
 
 
 def of_stream(strategy):
@@ -202,9 +166,7 @@ EXACT_ROWS = {
     ProductStrategy: of_product,
     BesideStrategy: lambda s: centred(exact_rows(s.whole)[s.whole.varying]),
     BlockStrategy: of_blocks,
-    MarginalsStrategy: of_marginals,
     WeightedTablesStrategy: of_weighted,
-    WeightedProductsStrategy: of_weighted_products,
     AllRangesStrategy: of_stream,
     EpochStrategy: lambda s: real(s.matrix),
     FactorStrategy: of_recurrence,

@@ -13,7 +13,7 @@ from scipy import linalg
 
 from pmldesign.designs import DesignOptions, factorize, question, solve_tables
 from pmldesign.errors import InvalidInputError
-from pmldesign.files import read_strategy, tables_arrays
+from pmldesign.files import read_strategy, write_strategy
 from pmldesign.privacy import PML, ApproxPML, Neighbours, PureDP, calibrate
 from pmldesign.strategies import (
     AllRangesStrategy,
@@ -26,7 +26,6 @@ from pmldesign.strategies import (
     FactorStrategy,
     IdentityAndRows,
     LongTree,
-    MarginalsStrategy,
     ParticipationStrategy,
     ProductStrategy,
     RecurrentStrategy,
@@ -39,8 +38,6 @@ from pmldesign.strategies import (
     TableMatricesStrategy,
     TablesStrategy,
     ToeplitzStrategy,
-    WeightedProductsStrategy,
-    WeightedStrategy,
     WeightedTablesStrategy,
     WrittenQueries,
     haar_wavelet,
@@ -51,15 +48,14 @@ from pmldesign.strategies import (
 )
 from pmldesign.workloads import RECORDS, RunningWorkload, as_workload
 from pmldesign_solvers.streams import Nodes, RunningSums
-from pmldesign_solvers.tables import Measured, Sector
+from pmldesign_solvers.tables import Measured
 from pmldesign_solvers.trees import Tree
 
 EXACT = mpmath.mpf(10) ** -50
 """Relative rounding of the exact values themselves."""
-BOUNDED = {"coupled tables", "long coordinates"}
-"""In l2 a bound, which is the exact value for the levelled columns of a design."""
-SHARED = {ChainStrategy, CountsStrategy, RecurrentStrategy, StructuredStrategy, WeightedStrategy}
-SHARED |= {WrittenQueries}
+BOUNDED = {"ordered tables", "ordered tables, public", "long coordinates", "short coordinates"}
+"""In l2 a bound, which is the exact value for the columns of a design, all of the same length."""
+SHARED = {ChainStrategy, CountsStrategy, RecurrentStrategy, StructuredStrategy, WrittenQueries}
 """Bases of others, of which there are no instances."""
 OTHER_NEIGHBOURS = {BesideTables, ParticipationStrategy}
 """For replace alone, with the distances of another one; over patterns of steps. Both are enumerated
@@ -100,7 +96,7 @@ def two_valued_blocks(rng):
 
 def residuals(rng):
     sets = [(), (0,), (1,), (0, 1), (0, 3)]
-    return MarginalsStrategy("residuals", (3, 2, 1, 2), sets, weights(rng, len(sets)))
+    return TablesStrategy("residuals", (3, 2, 1, 2), sets, weights(rng, len(sets)))
 
 
 def weighted_tables(rng):
@@ -124,33 +120,10 @@ def coordinates(rng, n, *, size=1.0):
     return Measured(rows, np.linalg.inv(np.vstack([np.ones(n), rows])))
 
 
-def sector(rng, plain, spectators, sets, features):
-    count = sum(math.prod(features.get(i, 0) for i in s) for s in sets)
-    half = rng.standard_normal((count, count)) * weights(rng, (count, 1)) ** 0.25
-    square = half @ half.T + np.diag(weights(rng, count))
-    return Sector(plain, spectators, sets, (square + square.T) / 2)
-
-
-def coupled_tables(rng, *, size=1.0):
-    features = {1: 1, 2: 2}
+def ordered_tables(rng, *, size=1.0):
     ordered = {1: coordinates(rng, 3, size=size), 2: coordinates(rng, 4, size=size)}
-    sectors = [
-        sector(rng, (), (), ((), (1,), (2,), (1, 2)), features),
-        sector(rng, (0,), (), ((), (1,)), features),
-        sector(rng, (), (1,), ((), (2,)), features),
-        sector(rng, (), (2,), ((),), features),
-        sector(rng, (0,), (1,), ((),), features),
-    ]
-    return TablesStrategy("coupled", (2, 3, 4), ordered, features, sectors)
-
-
-def separate_tables(rng, *, size=1.0):
-    features = {1: 0}
-    sets = [((), ()), ((0,), ()), ((), (1,)), ((0,), (1,))]
-    sectors = [sector(rng, *names, ((),), features) for names in sets]
-    return TablesStrategy(
-        "separate", (3, 4), {1: coordinates(rng, 4, size=size)}, features, sectors
-    )
+    sets = [(), (0,), (1,), (1, 2), (0, 1, 2)]
+    return TablesStrategy("ordered", (2, 3, 4), sets, weights(rng, len(sets)), ordered)
 
 
 def designed_tables(rng):
@@ -199,7 +172,7 @@ def weighted_products(rng):
     designs = {0: rng.standard_normal((4, 3)) * weights(rng, (4, 1)) ** 0.3, 2: np.tri(2)}
     sets = [(), (0,), (1, 2), (0, 1), (2,), (0, 2)]
     sizes = (3, 2, 2)
-    return WeightedProductsStrategy("products", sizes, designs, sets, weights(rng, len(sets)))
+    return WeightedTablesStrategy("products", sizes, sets, weights(rng, len(sets)), designs)
 
 
 def toeplitz_strategy(rng):
@@ -264,14 +237,11 @@ MAKERS = {
     "weighted products, public": lambda rng: weighted_products(rng).beside(RECORDS),
     "matrices of tables": table_matrices,
     "matrices of tables, public": lambda rng: table_matrices(rng).beside(RECORDS),
-    "coupled tables": coupled_tables,
-    "coupled tables, public": lambda rng: coupled_tables(rng).beside(RECORDS),
-    "separate tables": separate_tables,
-    "separate tables, public": lambda rng: separate_tables(rng).beside(RECORDS),
+    "ordered tables": ordered_tables,
+    "ordered tables, public": lambda rng: ordered_tables(rng).beside(RECORDS),
     "designed tables": designed_tables,
-    "long coordinates": lambda rng: coupled_tables(rng, size=30.0),
-    "long separate coordinates": lambda rng: separate_tables(rng, size=30.0),
-    "short coordinates": lambda rng: separate_tables(rng, size=0.1),
+    "long coordinates": lambda rng: ordered_tables(rng, size=30.0),
+    "short coordinates": lambda rng: ordered_tables(rng, size=0.1),
     "region tables": region_tables,
     "region tables, public": lambda rng: region_tables(rng).beside(RECORDS),
     "regions": regions,
@@ -372,7 +342,7 @@ def test_the_scale_is_that_of_the_matrix(kind):
         assert exact * (1 - 3e-6) <= scale <= exact * (1 + 3e-6)
 
 
-REGULAR = ["designed tables", "separate tables", "short coordinates", "stream", "toeplitz", "tree"]
+REGULAR = ["designed tables", "ordered tables", "short coordinates", "stream", "toeplitz", "tree"]
 
 
 @pytest.mark.parametrize("kind", REGULAR)
@@ -385,26 +355,21 @@ def test_variances_of_any_queries_are_those_of_the_matrix(kind):
     np.testing.assert_allclose(strategy.variances(asked), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["coupled tables", "designed tables", "separate tables"])
-def test_sectors_that_do_not_fit_are_refused(kind):
-    given = MAKERS[kind](np.random.default_rng(0))
-    first = given.sectors[0]
-    last = given.sectors[-1]
-    wrong = [
-        (*given.sectors, first),
-        (*given.sectors, Sector((9,), (), ((),), np.ones((1, 1)))),
-        (*given.sectors[:-1], Sector(last.plain, last.spectators, last.sets, np.ones((9, 9)))),
-        (*given.sectors[:-1], Sector((1, 0), last.spectators, last.sets, last.matrix)),
-        (),
-    ]
-    for sectors in wrong:
+def test_coordinates_that_do_not_fit_are_refused():
+    given = ordered_tables(np.random.default_rng(0))
+    good = given.ordered[1]
+    wrong = [{9: good}, {0: good}, {1: Measured(good.rows[1:], good.inverse)}]
+    wrong += [{1: Measured(good.rows * np.nan, good.inverse)}]
+    for ordered in wrong:
         with pytest.raises(InvalidInputError, match="do not fit"):
-            TablesStrategy("own", given.sizes, given.ordered, given.features, sectors)
+            TablesStrategy("own", given.sizes, given.residuals, given.precisions, ordered)
 
 
 def test_coordinates_of_a_file_are_measured_not_believed(tmp_path):
     altered = tmp_path / "altered.npz"
-    arrays = tables_arrays(solved_tables(2.0).strategy) | {"header": np.array('{"format": 1}')}
+    write_strategy(altered, solved_tables(2.0))
+    with np.load(altered) as file:
+        arrays = dict(file)
     arrays["coordinates_0"] = 10 * arrays["coordinates_0"]
     np.savez(altered, **arrays)
     rows = exact_rows(read_strategy(altered))
@@ -413,9 +378,9 @@ def test_coordinates_of_a_file_are_measured_not_believed(tmp_path):
             value = read_strategy(altered).sensitivity_under(relation, norm)
             exact = exact_sensitivity(rows, relation, norm, distances(rows, norm))
             assert value >= exact * (1 - EXACT)
-    arrays["entries"] = np.append(arrays["entries"], 1.0)
+    arrays["precisions"] = np.append(arrays["precisions"], 1.0)
     np.savez(altered, **arrays)
-    with pytest.raises(InvalidInputError, match="more sets or entries"):
+    with pytest.raises(InvalidInputError, match="one weight for each"):
         read_strategy(altered)
 
 

@@ -10,7 +10,7 @@ from same_strategy import assert_answers, assert_same_strategy, well_conditioned
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import MarginalsStrategy, ProductStrategy, Strategy, product_strategy
+from pmldesign.strategies import ProductStrategy, Strategy, TablesStrategy, product_strategy
 from pmldesign.workloads import (
     DenseWorkload,
     KroneckerWorkload,
@@ -107,7 +107,7 @@ def test_a_weighted_product_and_marginals_may_be_factors():
         [Strategy("a", well_conditioned(rng, 2, 3)), Strategy("b", well_conditioned(rng, 2, 2))],
         weights=np.array([1.0, 2.0, 0.5, 3.0]),
     )
-    tables = MarginalsStrategy("tables", [2, 3], [(), (0,), (1,), (0, 1)], [1.0, 2.0, 0.5, 3.0])
+    tables = TablesStrategy("tables", [2, 3], [(), (0,), (1,), (0, 1)], [1.0, 2.0, 0.5, 3.0])
     strategy = product_strategy([inner, tables, Strategy("c", well_conditioned(rng, 3, 2))])
     assert strategy.sizes == (6, 6, 2)
     dense = written_out(strategy)

@@ -12,7 +12,7 @@ from scipy.linalg import helmert
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import MarginalsStrategy, Strategy
+from pmldesign.strategies import Strategy, TablesStrategy
 from pmldesign.strategies import residuals as residual_tables
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 from pmldesign_solvers.norm import solve_marginals
@@ -35,7 +35,7 @@ def problems(draw):
     precision = st.floats(0.01, 100)
     precisions = draw(st.lists(precision, min_size=len(residuals), max_size=len(residuals)))
     workload = MarginalsWorkload(sizes, subsets, weights)
-    return workload, MarginalsStrategy("residuals", sizes, residuals, precisions)
+    return workload, TablesStrategy("residuals", sizes, residuals, precisions)
 
 
 def dense_strategy(strategy):
@@ -44,7 +44,8 @@ def dense_strategy(strategy):
     for residual, precision in zip(strategy.residuals, strategy.precisions, strict=True):
         block = np.full((1, 1), np.sqrt(precision))
         for i, n in enumerate(strategy.sizes):
-            basis = np.sqrt(n) * helmert(n) if i in residual else np.ones((1, n))
+            length = np.sqrt(n / max(n - 1, 1))
+            basis = length * helmert(n) if i in residual else np.ones((1, n))
             block = np.kron(block, basis)
         blocks.append(block)
     return Strategy("dense", np.vstack(blocks))
@@ -103,7 +104,7 @@ def test_answers_of_exact_measurements_are_exact(problem, seed):
 
 def test_answers_to_noise_have_the_stated_variance():
     # 2000 releases: the sample variance is within 5 standard errors, sqrt(2/2000) each
-    strategy = MarginalsStrategy("s", [2, 3, 4], list(below((0, 1, 2))), np.linspace(0.5, 3, 8))
+    strategy = TablesStrategy("s", [2, 3, 4], list(below((0, 1, 2))), np.linspace(0.5, 3, 8))
     workload = MarginalsWorkload([2, 3, 4], [(), (0, 2), (1,), (0, 1, 2)], [1, 2, 3, 0.5])
     noise = np.random.default_rng(3).standard_normal((2000, strategy.shape[0]))
     answers = strategy.answer(workload, noise.T).T
@@ -113,7 +114,7 @@ def test_answers_to_noise_have_the_stated_variance():
 
 def test_noisy_tables_agree_with_each_other():
     workload = parse_workload("marginals:2,3,4,upto=3")
-    strategy = MarginalsStrategy("s", [2, 3, 4], list(below((0, 1, 2))), np.ones(8))
+    strategy = TablesStrategy("s", [2, 3, 4], list(below((0, 1, 2))), np.ones(8))
     noise = np.random.default_rng(0).normal(size=strategy.shape[0])
     tables = workload.split(strategy.answer(workload, noise))
     full = tables[-1].reshape(2, 3, 4)
@@ -126,7 +127,7 @@ def test_noisy_tables_agree_with_each_other():
 def test_the_solver_s_strategy_attains_the_norm(p):
     workload = parse_workload("marginals:2,3,4,5,upto=2")
     found = solve_marginals(workload.sizes, workload.subsets, workload.weights, p)
-    strategy = MarginalsStrategy("optimal", workload.sizes, found.residuals, found.precisions)
+    strategy = TablesStrategy("optimal", workload.sizes, found.residuals, found.precisions)
     variances = strategy.variances(workload)
     spread = variances.max() if p == np.inf else (variances ** (p / 2)).sum() ** (2 / p)
     assert strategy.sensitivity == pytest.approx(1.0, rel=1e-12)
@@ -137,7 +138,7 @@ def test_a_domain_of_ten_to_the_hundred_cells():
     # ten of 100 attributes are correlated: records are all v, v, ..., v
     workload = parse_workload("marginals:10^100,ways=2")
     found = solve_marginals(workload.sizes, workload.subsets, workload.weights, 2.0)
-    strategy = MarginalsStrategy("optimal", workload.sizes, found.residuals, found.precisions)
+    strategy = TablesStrategy("optimal", workload.sizes, found.residuals, found.precisions)
     assert strategy.shape == (1 + 900 + 81 * 4950, 10**100)
     values = np.repeat(np.arange(10), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
     records = np.repeat(values[:, None], 100, axis=1)
@@ -155,7 +156,7 @@ def test_a_domain_of_ten_to_the_hundred_cells():
 def test_tables_are_handled_in_blocks(monkeypatch):
     workload = parse_workload("marginals:3^6,2,upto=2")
     found = solve_marginals(workload.sizes, workload.subsets, workload.weights, np.inf)
-    strategy = MarginalsStrategy("optimal", workload.sizes, found.residuals, found.precisions)
+    strategy = TablesStrategy("optimal", workload.sizes, found.residuals, found.precisions)
     x = np.random.default_rng(0).normal(size=workload.shape[1])
     whole = strategy.measure(x)
     monkeypatch.setattr(residual_tables, "BLOCK_BYTES", 8 * 9 * 4)  # four tables of 3 x 3 cells
@@ -164,7 +165,7 @@ def test_tables_are_handled_in_blocks(monkeypatch):
 
 
 def test_workloads_that_are_no_marginals_are_answered_too():
-    strategy = MarginalsStrategy("all", [2, 3], list(below((0, 1))), np.arange(1.0, 5.0))
+    strategy = TablesStrategy("all", [2, 3], list(below((0, 1))), np.arange(1.0, 5.0))
     prefix = parse_workload("prefix:6")
     np.testing.assert_allclose(
         strategy.variances(prefix), dense_strategy(strategy).variances(prefix), rtol=1e-9
@@ -174,7 +175,7 @@ def test_workloads_that_are_no_marginals_are_answered_too():
 
 
 def test_what_it_does_not_measure_is_named():
-    strategy = MarginalsStrategy("s", [2, 3, 4], [(), (0,), (1,), (0, 1)], np.ones(4))
+    strategy = TablesStrategy("s", [2, 3, 4], [(), (0,), (1,), (0, 1)], np.ones(4))
     strategy.require_answers(MarginalsWorkload([2, 3, 4], [(0, 1), ()]))
     norm = partial(strategy.variance_norm, power=1)
     for ask in (strategy.require_answers, strategy.variances, norm):
@@ -201,10 +202,10 @@ def test_what_it_does_not_measure_is_named():
 )
 def test_what_is_refused(arguments, words):
     with pytest.raises(InvalidInputError, match=words):
-        MarginalsStrategy("s", *arguments)
+        TablesStrategy("s", *arguments)
 
 
 def test_the_number_of_measurements_must_fit():
-    strategy = MarginalsStrategy("s", [2, 3], [(), (1,)], [1.0, 2.0])
+    strategy = TablesStrategy("s", [2, 3], [(), (1,)], [1.0, 2.0])
     with pytest.raises(InvalidInputError, match=r"takes 3 measurements, got shape \(4,\)"):
         strategy.estimate(np.zeros(4))

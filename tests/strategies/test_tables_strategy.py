@@ -13,14 +13,14 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, ApproxPML, Neighbours
 from pmldesign.strategies import (
     BlockStrategy,
-    MarginalsStrategy,
+    Columns,
     ProductStrategy,
     Strategy,
     TableDistances,
     TablesStrategy,
 )
-from pmldesign.strategies.tables import distances as table_distances
 from pmldesign.workloads import RECORDS, TablesWorkload, as_workload
+from pmldesign_solvers.structure import cell_pairs
 
 TEXT = "marginals:prefix5,3,all-range4,upto=2"
 
@@ -114,23 +114,24 @@ def test_tables_agree_and_errors_are_as_predicted():
 
 
 @pytest.mark.parametrize("kind", ["cells", "pairs"])
-def test_distances_are_exact_without_couplings_and_safe_with_them(kind, monkeypatch):
+def test_distances_are_exact_or_above(kind, monkeypatch):
     _, found = made("marginals:prefix4,3,all-range3,2,upto=3", kind)
     one = found.strategy
-    parts = one.sizes, one.ordered, one.features, one.sectors
+    columns = {i: Columns.contrasts(n) for i, n in enumerate(one.sizes)}
+    columns |= {i: Columns.of(part.rows) for i, part in one.ordered.items()}
+    parts = one.sizes, columns, one.residuals, np.sqrt(one.precisions)
     gram = one.gram
     squares = gram.diagonal()
     exact = np.sqrt((squares[:, None] + squares - 2 * gram).max())
-    assert TableDistances(*parts).farthest >= exact * (1 - 1e-12)
-    if kind == "pairs":
-        assert TableDistances(*parts).farthest == pytest.approx(exact, rel=1e-9)
-        monkeypatch.setattr(table_distances, "MAX_ATTRIBUTES", 2)
-        assert TableDistances(*parts).farthest >= exact
-    columns = one.matrix.T
-    apart = np.abs(columns[:, None] - columns).sum(axis=2).max()
-    assert 2 * TableDistances(*parts).longest("l1") >= apart
+    assert TableDistances(*parts).farthest("l2") == pytest.approx(exact, rel=1e-9)
+    rows = one.matrix.T
+    apart = np.abs(rows[:, None] - rows).sum(axis=2).max()
+    assert TableDistances(*parts).farthest("l1") >= apart
     if kind == "cells":
-        assert TableDistances(*parts).longest("l1") >= np.abs(columns).sum(axis=1).max()
+        assert TableDistances(*parts).longest("l1") >= np.abs(rows).sum(axis=1).max()
+        assert TableDistances(*parts).longest("l2") == pytest.approx(1, rel=1e-12)
+    monkeypatch.setattr(cell_pairs, "MAX_TYPES", 2)
+    assert TableDistances(*parts).farthest("l2") >= exact
 
 
 def test_guarantees_that_need_distances():
@@ -171,9 +172,9 @@ def test_damaged_files_are_refused(tmp_path):
     with np.load(path) as file:
         arrays = dict(file)
     for name, value, words in [
-        ("entries", -arrays["entries"], "not positive"),
+        ("precisions", -arrays["precisions"], "must be positive"),
         ("coordinates_0", arrays["coordinates_0"][1:], "do not fit"),
-        ("entries", arrays["entries"][:-1], "damaged"),
+        ("precisions", arrays["precisions"][:-1], "one weight for each"),
     ]:
         np.savez(path, **{**arrays, name: value})
         with pytest.raises((FileError, InvalidInputError), match=words):
@@ -182,7 +183,7 @@ def test_damaged_files_are_refused(tmp_path):
 
 def test_what_is_not_measured_is_refused():
     _, found = made("marginals:prefix5,3,all-range4,ways=1")
-    with pytest.raises(InvalidInputError, match=r"does not measure the table over attributes"):
+    with pytest.raises(InvalidInputError, match=r"does not measure the residual"):
         found.strategy.require_answers(as_workload("marginals:prefix5,3,all-range4,ways=2"))
     public = found.strategy.beside(RECORDS)
     with pytest.raises(InvalidInputError, match="replace"):
@@ -196,7 +197,7 @@ def test_which_solver_takes_which_tables():
     marginals = factorize(
         as_workload("histogram:30*histogram:40*total:50+total:30*total:40*histogram:50")
     )
-    assert isinstance(plain.strategy, MarginalsStrategy)
+    assert isinstance(plain.strategy, TablesStrategy)
     assert plain.certificate == marginals.certificate
     single = factorize(
         TablesWorkload([as_workload("prefix:50"), as_workload("prefix:60"), 9], [(0, 1)])

@@ -7,7 +7,7 @@ from pmldesign.designs import laplace_design
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.privacy import PureDP
-from pmldesign.strategies import WeightedProductsStrategy, WeightedTablesStrategy
+from pmldesign.strategies import WeightedTablesStrategy
 from pmldesign.workloads import RECORDS, parse_workload
 
 SIZES = (4, 3, 5)
@@ -44,7 +44,7 @@ def dense(subsets, weights):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("subsets", "weights"), TABLES)
 def test_against_the_matrix(subsets, weights, name, public):
-    strategy = WeightedProductsStrategy("stack", SIZES, designs(), subsets, weights)
+    strategy = WeightedTablesStrategy("stack", SIZES, subsets, weights, designs())
     R = dense(strategy.subsets, strategy.weights)
     workload = parse_workload(name)
     A, rng = workload.to_dense(), np.random.default_rng(1)
@@ -76,8 +76,8 @@ def test_sensitivities_are_never_below_the_exact_ones(monkeypatch, subsets, weig
     single = np.linalg.norm(R, order, axis=0).max()
     pairs = np.linalg.norm(R[:, :, None] - R[:, None, :], order, axis=0).max()
     for most in (2**30, 0):  # from the matrix, then from sums over the tables
-        monkeypatch.setattr("pmldesign.strategies.tables.products.WRITTEN_DISTANCES", most)
-        strategy = WeightedProductsStrategy("stack", SIZES, designs(), subsets, weights)
+        monkeypatch.setattr("pmldesign.strategies.tables.weighted.WRITTEN_DISTANCES", most)
+        strategy = WeightedTablesStrategy("stack", SIZES, subsets, weights, designs())
         removed = strategy.sensitivity_under("add-remove", norm)
         replaced = strategy.sensitivity_under("replace", norm)
         assert single <= removed * (1 + 1e-15)
@@ -92,7 +92,7 @@ def test_the_cells_of_all_attributes_are_weighted_tables():
     """Identities as designs measure what `WeightedTablesStrategy` does."""
     subsets, weights = TABLES[0]
     workload = parse_workload("marginals:4,3,5,ways=2")
-    stack = WeightedProductsStrategy("a", SIZES, {0: np.eye(4), 2: np.eye(5)}, subsets, weights)
+    stack = WeightedTablesStrategy("a", SIZES, subsets, weights, {0: np.eye(4), 2: np.eye(5)})
     tables = WeightedTablesStrategy("b", SIZES, subsets, weights)
     assert stack.matrix == pytest.approx(tables.matrix, abs=0)
     assert stack.variances(workload) == pytest.approx(tables.variances(workload), rel=1e-9)
@@ -100,9 +100,9 @@ def test_the_cells_of_all_attributes_are_weighted_tables():
 
 def test_designs_that_do_not_fit():
     with pytest.raises(InvalidInputError, match="does not fit"):
-        WeightedProductsStrategy("stack", SIZES, {0: np.eye(3)}, [(0,)], [1.0])
+        WeightedTablesStrategy("stack", SIZES, [(0,)], [1.0], {0: np.eye(3)})
     with pytest.raises(InvalidInputError, match="full rank"):
-        WeightedProductsStrategy("stack", SIZES, {0: np.ones((4, 4))}, [(0,)], [1.0])
+        WeightedTablesStrategy("stack", SIZES, [(0,)], [1.0], {0: np.ones((4, 4))})
 
 
 def test_files_keep_products(tmp_path):
@@ -110,7 +110,7 @@ def test_files_keep_products(tmp_path):
     design = laplace_design(workload, guarantee, time_limit=0.1)
     write_strategy(tmp_path / "stack.npz", design.mechanism)
     again = read_strategy(tmp_path / "stack.npz")
-    assert isinstance(again, WeightedProductsStrategy)
+    assert isinstance(again, WeightedTablesStrategy)
     assert again.variances(workload) == pytest.approx(
         design.mechanism.strategy.variances(workload), rel=1e-12
     )

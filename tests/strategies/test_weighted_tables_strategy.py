@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import pmldesign.strategies.tables.weighted
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import answer
 from pmldesign.privacy import PML, Neighbours, calibrate
 from pmldesign.strategies import Strategy, WeightedTablesStrategy
 from pmldesign.workloads import RECORDS, MarginalsWorkload, as_workload
+from pmldesign_solvers.structure import cell_pairs
 
 SIZES = [(2, 3), (3, 1, 2), (2, 2, 3)]
 
@@ -76,7 +76,7 @@ def test_pml_of_the_profile_and_of_the_matrix_agree(monkeypatch):
     assert calibrate(own.beside(RECORDS), guarantee, noise="laplace").scale == pytest.approx(
         exact, rel=1e-5
     )
-    monkeypatch.setattr(pmldesign.strategies.tables.weighted, "LISTED", 1)
+    monkeypatch.setattr(cell_pairs, "MAX_TYPES", 1)
     assert calibrate(own.beside(RECORDS), guarantee, noise="laplace").scale > exact
 
 

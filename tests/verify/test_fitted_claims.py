@@ -15,7 +15,7 @@ from pmldesign.strategies import (
     IdentityAndRows,
     ProductStrategy,
     Strategy,
-    WeightedProductsStrategy,
+    WeightedTablesStrategy,
 )
 from pmldesign.verify import Verdict, read_archive
 from pmldesign.verify.forms import form, written
@@ -144,7 +144,7 @@ def test_what_an_identity_hardly_measures(neighbours, least, tmp_path, unwritten
 def test_designs_that_hardly_measure(least, tmp_path, unwritten):
     path = tmp_path / "s.npz"
     designs = {0: np.eye(5), 1: np.eye(4)}
-    strategy = WeightedProductsStrategy("products", (5, 4), designs, [(0, 1)], [1.0])
+    strategy = WeightedTablesStrategy("products", (5, 4), [(0, 1)], [1.0], designs)
     header, arrays = unwritten_file(path, strategy, "prefix:5*prefix:4", "add-remove")
     assert fitted(path, header, arrays).holds
     arrays["design_0"] = np.eye(5) - (1 - least) / 5
@@ -155,8 +155,8 @@ def test_designs_that_hardly_measure(least, tmp_path, unwritten):
 @pytest.mark.parametrize("size", [4, 6])
 def test_designs_of_other_attributes(size, tmp_path, unwritten):
     path = tmp_path / "s.npz"
-    strategy = WeightedProductsStrategy(
-        "products", (5, 4), {0: np.eye(5), 1: np.eye(4)}, [(0, 1)], [1.0]
+    strategy = WeightedTablesStrategy(
+        "products", (5, 4), [(0, 1)], [1.0], {0: np.eye(5), 1: np.eye(4)}
     )
     header, arrays = unwritten_file(path, strategy, "prefix:5*prefix:4", "add-remove")
     arrays["design_0"] = np.eye(size)

@@ -88,7 +88,7 @@ def test_residuals_beside_tables_hold_with_any_noise(noise, known, tmp_path):
     noisy = pml.mechanism(design, name, known=known, guarantee=promise, noise=noise)
     pml.write_strategy(path, design, mechanism=noisy)
     header, _ = read_archive(path)
-    assert header["form"] == "residuals"
+    assert header["form"] == "coordinates"
     R, order = noisy.factorization.strategy.matrix, {"gaussian": 2, "laplace": 1, "cube": np.inf}
     far = np.linalg.norm(R[:, :, None] - R[:, None, :], order[noise], axis=0).max()
     assert header["sensitivity"] == pytest.approx(far, rel=1e-6)

@@ -8,7 +8,7 @@ import pytest
 import pmldesign as pml
 from pmldesign.designs import DesignOptions, question, solve_tables
 from pmldesign.files.verification import _form
-from pmldesign.strategies import WeightedProductsStrategy, WeightedTablesStrategy
+from pmldesign.strategies import WeightedTablesStrategy
 from pmldesign.verify import (
     KEY,
     SHARES,
@@ -38,7 +38,7 @@ def weighted():
 
 def products():
     designs = {0: np.vstack([np.eye(5), np.tri(5)[1::2]]) / 3, 2: np.eye(3) + 0.2}
-    return WeightedProductsStrategy("products", (5, 2, 3), designs, SETS, [0.5, 0.3, 0.2])
+    return WeightedTablesStrategy("products", (5, 2, 3), SETS, [0.5, 0.3, 0.2], designs)
 
 
 CASES = {
@@ -113,33 +113,28 @@ def test_altered_numbers_and_arrays_are_found(honest):
         assert pml.verify_file(other).failures, name
 
 
-def test_matrices_and_sets_of_sectors_are_read_as_a_whole(honest):
+def test_sets_of_coordinates_are_read_as_a_whole(honest):
     path, header, arrays = honest
-    if "entries" not in arrays:
+    if "residuals" not in arrays:
         return
-    other, wide = path.with_name("sectors.npz"), arrays["entries"].copy()
-    wide[1] += 0.01 * wide[0]  # beside the diagonal, which no elimination reads
-    unsorted, longer = np.roll(arrays["sets"], 1, axis=1), np.append(arrays["entries"], 1.0)
-    forgeries = [("entries", wide), ("entries", longer), ("sets", unsorted)]
-    forgeries = forgeries if arrays["sets"].shape[1] > 1 else forgeries[:2]
-    ordered, plain = arrays["ordered"], arrays["sector_plain"]
-    if ordered.size and plain.shape[1]:
-        forgeries.append(("sector_plain", np.where(plain < 0, ordered[0], plain)))
-    twice = np.repeat(arrays["sector_plain"][:1], len(plain), axis=0)
-    forgeries.append(("sector_plain", twice))
-    for name, array in forgeries:
-        if np.array_equal(array, arrays[name]):
+    other, sets = path.with_name("sets.npz"), arrays["residuals"]
+    forgeries = {
+        "longer": {"precisions": np.append(arrays["precisions"], 1.0)},
+        "twice": {"residuals": np.repeat(sets[:1], len(sets), axis=0)},
+        "unsorted": {"residuals": np.roll(sets, 1, axis=1)},
+        "out of range": {"residuals": np.where(sets == sets.max(), 9, sets)},
+    }
+    for array in forgeries.values():
+        entries = {**arrays, **array}
+        if all(np.array_equal(entries[name], arrays[name]) for name in array):
             continue
-        entries = {**arrays, name: array}
         forged = {**header, KEY: digest_of(header, entries)}
         np.savez(other, header=np.array(json.dumps(forged)), **entries)
-        assert pml.verify_file(other).failures, name
+        assert pml.verify_file(other).failures, array
 
 
 def test_numbers_are_those_of_the_matrix(honest):
     _, header, arrays = honest
-    if "residuals" in arrays:
-        return
     strategy, R = measured_of(arrays), form_of({}, arrays).matrix(arrays)
     queries = _form(pml.workload(header["workload"]))
     A, replace = queries.matrix, header["neighbours"] == "replace"

@@ -15,7 +15,7 @@ from pmldesign.strategies import (
     IdentityAndRows,
     ProductStrategy,
     Strategy,
-    WeightedProductsStrategy,
+    WeightedTablesStrategy,
     as_participation,
     with_participation,
 )
@@ -64,7 +64,7 @@ def products():
 def weighted():
     designs = {0: np.vstack([np.eye(5), np.tri(5)[1::2]]) / 3, 2: np.eye(3) + 0.2}
     sets = [(0, 1), (0, 2), (1, 2)]
-    return WeightedProductsStrategy("weighted", (5, 2, 3), designs, sets, [0.5, 0.3, 0.2])
+    return WeightedTablesStrategy("weighted", (5, 2, 3), sets, [0.5, 0.3, 0.2], designs)
 
 
 def stream(participation):

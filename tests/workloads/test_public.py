@@ -9,7 +9,7 @@ import pytest
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import answer
-from pmldesign.strategies import MarginalsStrategy, Strategy, haar_wavelet, product_strategy
+from pmldesign.strategies import Strategy, TablesStrategy, haar_wavelet, product_strategy
 from pmldesign.workloads import NOTHING, RECORDS, Public
 
 SIZES = (2, 3, 2)
@@ -98,7 +98,7 @@ def test_strategies_beside_it_have_the_distances_within_groups(kind, structure):
     strategy = {
         "matrix": Strategy("matrix", product.matrix),
         "product": product,
-        "residuals": MarginalsStrategy("residuals", SIZES, sets, np.arange(1.0, 9.0)),
+        "residuals": TablesStrategy("residuals", SIZES, sets, np.arange(1.0, 9.0)),
     }[structure]
     beside, P = strategy.beside(public), projection(public)
     np.testing.assert_allclose(beside.gram, P @ strategy.gram @ P, atol=1e-9)
@@ -121,7 +121,7 @@ def test_variances_are_those_of_the_matrices(kind):
     public = KINDS[kind]
     asked = pml.workload(queries(public)).beside(public)
     sets = [T for k in range(4) for T in combinations(range(3), k)]
-    strategy = MarginalsStrategy("residuals", SIZES, sets, np.arange(1.0, 9.0))
+    strategy = TablesStrategy("residuals", SIZES, sets, np.arange(1.0, 9.0))
     if public is TABLE:
         strategy = product_strategy([haar_wavelet(n) for n in SIZES])
     found = answer(strategy, asked, pml.Neighbours.REPLACE)

@@ -25,9 +25,11 @@ import numpy as np
 from pmldesign.privacy.guarantees import Guarantee, PMLGuarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.priors import OnPriors
-from pmldesign.strategies.tables.coordinates import has_full_rank, tau_and_coordinates
-from pmldesign.strategies.tables.products import WeightedProductsStrategy
-from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
+from pmldesign.strategies.tables.weighted import (
+    WeightedTablesStrategy,
+    has_full_rank,
+    tau_and_coordinates,
+)
 from pmldesign.workloads import Workload
 from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign.workloads.tables.same import Table, as_tables_over
@@ -174,7 +176,7 @@ def attribute_queries(sizes: Sequence[int], tables: Sequence[Table]) -> dict[int
 
 def weighted_products(
     workload: Workload, p: float, design: Design, *, public_total: bool, deadline: float = math.inf
-) -> WeightedProductsStrategy | None:
+) -> WeightedTablesStrategy | None:
     """The best weights of products of the attributes' designs; None for no union of products.
 
     Args:
@@ -202,12 +204,9 @@ def weighted_products(
     if len(problem.residuals) > MOST_TABLES:
         return None
     found = supports.solve(problem, p, public=public_total, deadline=deadline)
-    return WeightedProductsStrategy(
-        "weighted-products",
-        sizes,
-        designs,
-        as_sets(found.tables, used),
-        found.theta / found.theta.sum(),
+    weights = found.theta / found.theta.sum()
+    return WeightedTablesStrategy(
+        "weighted-products", sizes, as_sets(found.tables, used), weights, designs
     )
 
 

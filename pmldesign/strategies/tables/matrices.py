@@ -28,7 +28,7 @@ from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import ADD_TABLE, nothing_but, read_only, require_measurements
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.structured import CountsStrategy
+from pmldesign.strategies.structured import CountsStrategy, Term
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign.workloads.tables.base import attribute_sets, attribute_sizes
@@ -126,20 +126,16 @@ class TableMatricesStrategy(CountsStrategy):
         return 4.0 * WRITTEN_CELLS if self.public else 0.0
 
     @cached_property
-    def counts(self) -> MarginalsWorkload:
-        """The tables that are measured."""
-        return MarginalsWorkload(self.sizes, self.subsets)
-
-    def measure_tables(self, tables: Iterable[Array]) -> Array:
-        """R x, shape (r,) or (r, c), from the tables of `counts`, each of shape (m,) or (m, c)."""
-        pairs = zip(self.matrices, tables, strict=True)
-        return np.concatenate([R @ table for R, table in pairs])
+    def terms(self) -> list[Term]:
+        """The matrix of each table."""
+        pairs = zip(self.subsets, self.matrices, strict=True)
+        return [Term(T, (R.shape[1],), (R,)) for T, R in pairs]
 
     def table_lattice(self, bits: int) -> Lattice | None:
         """Beyond WRITTEN_CELLS cells the matrices in whole numbers."""
-        from pmldesign.strategies.whole.structures import matrices_lattice
+        from pmldesign.strategies.whole.structures import terms_lattice
 
-        return None if self.few else matrices_lattice(self, bits)
+        return None if self.few else terms_lattice(self, bits)
 
     def estimate(self, measurements: Array) -> Array:
         """A histogram with the coordinates that were measured, shape (n,) or (n, c).

@@ -1,188 +1,288 @@
-r"""Strategies for tables that cross plain attributes with ordered ones, over a domain of any size.
+r"""Strategies that measure independent coordinates of tables, over a domain of any size.
 
-In the coordinates of each attribute (`coordinates`) the Gram matrix is a sum over sectors,
+What the table by a set T of attributes tells beyond the tables by fewer of them are the coordinates
+(x)_{i in T} Y_i x, Y_i of n_i - 1 rows beside the sum (`strategies.residuals`): contrasts
+(n_i/(n_i - 1))^(1/2) H_i for a categorical attribute, whose columns have length 1, and any others
+for an ordered one, whose queries ask for more than counts. Each set is measured with a precision of
+its own,
 
-    R^T R = sum_{Q,Sp} (x)_{i in Q} Y_i^T Y_i  (x)_{i in Sp} Z_i^T Z_i  x  E_{Q,Sp},
+    R_T = s_T^(1/2) (x)_{i in T} Y_i  (x)_{i not in T} 1^T,
 
-Q of plain attributes, Sp of ordered ones, Z_i those rows of Y_i that are no features, E on the
-products of 1 and features of all others (`pmldesign_solvers.tables.couplings`). With E = C C^T a
-sector measures C^T times these coordinates, which need the tables over a few attributes alone. As
-all coordinates are independent, answers are what the estimated coordinates make of them, their
-variances are sums over the sectors (`pmldesign_solvers.tables.variances`), and nothing of
-the size of the domain is formed.
+which needs the table by T alone. A column has the squared l2 norm sum_T s_T where all columns of
+the Y_i have length 1 (`distances`). As all coordinates are independent, answers are what the
+estimated coordinates make of them, their variances are sums over the sets within a table
+(`pmldesign_solvers.tables.variances`), and nothing of the size of the domain is formed. Without
+ordered attributes R_T R_T^T = s_T prod_{i in T} n_i / (n_i - 1) prod_{i not in T} n_i, and R R^T is
+diagonal.
 
-Where the total is public, the coordinate of the empty set is known and not measured, and tables are
-measured without what the total tells of them, N / (their cells).
+Beside public tables the coordinates of T within one of them are known and not measured. Beside the
+number of records alone, those of the empty set; tables of ordered attributes are then measured
+without what the total tells of them, N / (their cells). Beside a single table, of the attributes C,
+two neighbours agree in C, and have the distance of two cells of the other, open attributes O, for
+the precisions
+
+    s'_T = sum of s_T' over the T' with T' in O equal to T.
+
+References:
+    Xiao, He, Zhang and Kifer, An optimal and scalable matrix mechanism for noisy marginals under
+    convex loss functions (ResidualPlanner), NeurIPS 2023.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import compress
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours, Norm
+from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.arguments import (
     ADD_TABLE,
+    no_form,
     nothing_but,
+    read_only,
     require_measurements,
 )
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.residuals import (
+    contrasts,
+    coordinates_of_tables,
+    tables_of_coordinates,
+)
 from pmldesign.strategies.sensitivity import product_labels
-from pmldesign.strategies.structured import CountsStrategy, without_mean
-from pmldesign.strategies.tables.coordinates import Coordinates, SectorMap, mixing
-from pmldesign.strategies.tables.distances import TableDistances, check_sectors, without_empty_set
+from pmldesign.strategies.structured import CountsStrategy, Term, without_mean
+from pmldesign.strategies.tables.distances import Columns, TableDistances
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.public import NOTHING, RECORDS, Public
-from pmldesign.workloads.tables.base import ask, asks_counts
+from pmldesign.workloads.public import NOTHING, Public
+from pmldesign.workloads.tables.base import (
+    ask,
+    asks_counts,
+    attribute_sets,
+    attribute_sizes,
+    positive_weights,
+)
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.same import Table, as_tables_over
 from pmldesign_solvers.operators.operator import Array, Indices, power_mean
-from pmldesign_solvers.structure import kronecker
+from pmldesign_solvers.structure.cell_pairs import OpenParts
+from pmldesign_solvers.structure.subsets import residual_spaces
 from pmldesign_solvers.tables.free_vector import Measured
-from pmldesign_solvers.tables.sectors import Sector
 from pmldesign_solvers.tables.variances import Asked, Variances, asked, asked_plain
 
 if TYPE_CHECKING:
     from pmldesign.strategies.whole.lattice import Lattice
 
+WEIGHT_UNITS = 4.0
+"""Units of 2^-53 that s_T^(1/2) and its product with a row are off by."""
+
 
 class TablesStrategy(CountsStrategy):
-    """Measures combinations of the coordinates of tables.
+    """Measures coordinates of some sets of attributes, each set with a precision of its own.
 
     Args:
         name: how tables and messages call it.
         sizes: number of values of each attribute.
-        ordered: Y_i and its inverse for attributes that are not plain.
-        features: the number of features of each of these.
-        sectors: E for each Q and Sp. If none holds the empty set, the total is public.
+        residuals: the sets T, in any order; () is the total. An attribute with one value has no
+            coordinates.
+        precisions: s_T > 0 for each of them.
+        ordered: Y_i, and the inverse of 1^T above it, for attributes that are not categorical.
+        public: the number of records or tables, which tell none of the coordinates.
 
-    Attributes:
-        measured_sets: the sets of attributes of the tables that are measured.
+    Raises:
+        InvalidInputError: sizes, sets, precisions or coordinates that are none, or a set without
+            coordinates.
     """
 
     def __init__(
         self,
         name: str,
         sizes: Sequence[int],
-        ordered: Mapping[int, Measured],
-        features: Mapping[int, int],
-        sectors: Iterable[Sector],
+        residuals: Iterable[Iterable[int]],
+        precisions: ArrayLike,
+        ordered: Mapping[int, Measured] = MappingProxyType({}),
+        *,
+        public: Public = NOTHING,
     ) -> None:
-        self.name = name
-        self.sizes = tuple(sizes)
-        self.ordered, self.features = dict(ordered), dict(features)
-        self.sectors = tuple(sectors)
-        check_sectors(name, self.sizes, self.ordered, self.features, self.sectors)
-        self._coordinates = Coordinates(self.sizes, self.ordered)
-        self._measured = SectorMap(self.sizes, self.features, self.sectors)
-        self.measured_sets = tuple(self._measured.sets)
-        self.public = NOTHING if () in self.measured_sets else RECORDS
-        self.shape = self._measured.rows, math.prod(self.sizes)
-        self.columns = math.prod(self.sizes[i] for i in set().union(*self.measured_sets))
+        self.name, self.public = name, public
+        self.sizes = attribute_sizes(sizes)
+        self.residuals = attribute_sets("residual", residuals, len(self.sizes))
+        self.precisions = positive_weights("residual", precisions, len(self.residuals))
+        self.ordered = dict(ordered)
+        _require_coordinates(name, self.sizes, self.ordered)
+        for residual in self.residuals:
+            if any(self.sizes[i] == 1 for i in residual):
+                raise InvalidInputError(
+                    f"residual {residual} of strategy {name!r} has an attribute with one value, "
+                    "which has no residual; leave it out"
+                )
+        self._precision = dict(zip(self.residuals, self.precisions.tolist(), strict=True))
+        self._rows = [math.prod(self.sizes[i] - 1 for i in T) for T in self.residuals]
+        self.shape = sum(self._rows), math.prod(self.sizes)
+        self.columns = math.prod(self.sizes[i] for i in set().union(*self.residuals))
 
     def _beside(self, public: Public) -> Strategy:
-        """Without the coordinate of the empty set where the number of records is public."""
-        if public.kind != "records":
+        """Without the coordinates that the number of records or tables tell."""
+        if public.known_tables is None or (self.ordered and public.kind != "records"):
             return super()._beside(public)
-        sectors = without_empty_set(self.sectors)
-        if not sectors:
+        if public.sizes and public.sizes != self.sizes:
+            raise no_form(public, self.name)
+        kept = [not public.tells(residual) for residual in self.residuals]
+        if not any(kept):
             raise nothing_but(public, self.name)
-        return TablesStrategy(self.name, self.sizes, self.ordered, self.features, sectors)
+        residuals = compress(self.residuals, kept)
+        return TablesStrategy(
+            self.name, self.sizes, residuals, self.precisions[kept], self.ordered, public=public
+        )
+
+    def scaled(self, factor: float) -> TablesStrategy:
+        """The same strategy, every measurement times a factor."""
+        precisions = self.precisions * factor**2
+        return TablesStrategy(
+            self.name, self.sizes, self.residuals, precisions, self.ordered, public=self.public
+        )
 
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, in the l1 or l2 norm.
+        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up.
 
-        Beyond WRITTEN_CELLS cells it may be a bound above it: in l1, under replace with coupled
-        features or many attributes (`distances`), under add-remove where the total is public.
+        Beyond WRITTEN_CELLS cells it may be a bound above it: with ordered attributes, and in the
+        l1 norm under replace.
         """
-        single = neighbours == Neighbours.ADD_REMOVE and not self.public
-        if self.few and not (single and norm == "l2"):
+        if neighbours == Neighbours.REPLACE or not self.centred:
             return super().sensitivity_under(neighbours, norm)
-        if neighbours == Neighbours.REPLACE and norm == "l2":
-            return self._distances.farthest
-        longest = self._distances.longest(norm)
-        return longest if single else 2 * longest
+        if self.few:
+            return Strategy.sensitivity_under(self, neighbours, norm)
+        return 2 * self._distances.longest(norm)
+
+    def _matrix_tells(self, norm: Norm) -> bool:
+        """Structure tells what is exact: l2 distances of contrasts, and of open attributes."""
+        one_table = bool(self.public.name) and not self.public.several
+        return self.few and not one_table and (norm == "l1" or bool(self.ordered))
+
+    def _longest(self, norm: Norm) -> float:
+        if norm == "l1" and self.few and self.ordered:
+            return super()._longest(norm)
+        return self._distances.longest(norm)
+
+    def _farthest(self, norm: Norm) -> float:
+        """Beside a table: of records with the same values of what it counts."""
+        return (self._distances if norm == "l1" else self._within).farthest(norm)
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """Beyond WRITTEN_CELLS: by the attributes in which two cells differ, in the l2 norm."""
+        if self.public.name:
+            return None
+        if self.few:
+            return Strategy.distance_profile(self, norm)
+        return self._distances.profile(norm)
 
     @property
     def entry_units(self) -> float:
-        """Units of 2^-53 that entries of `matrix` are off by, relative to its columns."""
-        return self._distances.entry_units(self.matrix)
+        """Units of 2^-53 that entries of `matrix` are off by at most, four for a contrast.
+
+        Sums over the values of ordered attributes are off by that many units of what they would be
+        without signs, at most three times the l1 norm (of a table and its mean).
+        """
+        if not self.ordered:
+            return 4.0 * len(self.sizes) + 4
+        units = 3.0 * (sum(self.sizes) + 12 * len(self.sizes) + 40)
+        longest = float(np.sqrt((self.matrix**2).sum(axis=0).max(initial=0.0)))
+        return units * self._distances.longest("l1") / longest if longest > 0 else 0.0
 
     def column_labels(self) -> Indices:
         """Columns are equal where the coordinates of all measured attributes are."""
-        seen = set().union(*self.measured_sets)
+        used = set().union(*self.residuals)
         parts = [
             (self.ordered[i].rows if i in self.ordered else np.eye(size))
-            if i in seen
+            if i in used
             else np.ones((1, size))
             for i, size in enumerate(self.sizes)
         ]
         return product_labels(parts)
 
+    def table_lattice(self, bits: int) -> Lattice | None:
+        """Contrasts of tables, each times a whole number; else coordinates in whole numbers.
+
+        Ordered coordinates of few cells are a matrix.
+        """
+        from pmldesign.strategies.whole.structures import terms_lattice
+        from pmldesign.strategies.whole.tables import residual_lattice
+
+        if not self.ordered:
+            return residual_lattice(self, bits)
+        return None if self.few else terms_lattice(self, bits)
+
+    @cached_property
+    def terms(self) -> list[Term]:
+        """The coordinates of each T."""
+        used = set().union(*self.residuals)
+        rows = {
+            i: self.ordered[i].rows if i in self.ordered else contrasts(np.eye(self.sizes[i]))
+            for i in used
+        }
+        return [
+            Term(T, tuple(self.sizes[i] for i in T), tuple(rows[i] for i in T), root)
+            for T, root in zip(self.residuals, self._roots.tolist(), strict=True)
+        ]
+
     @cached_property
     def counts(self) -> MarginalsWorkload:
-        """The tables that are measured."""
-        return MarginalsWorkload(self.sizes, self.measured_sets)
+        """The tables by each T."""
+        return MarginalsWorkload(self.sizes, self.residuals)
+
+    @property
+    def centred(self) -> bool:  # type: ignore[override]
+        """Contrasts tell nothing about the total."""
+        return bool(self.ordered and self.public)
+
+    @cached_property
+    def _roots(self) -> Array:
+        """What the contrasts n^(1/2) H and ordered coordinates of each T are multiplied by."""
+        plain = [
+            math.prod(float(self.sizes[i] - 1) for i in T if i not in self.ordered)
+            for T in self.residuals
+        ]
+        return np.sqrt(self.precisions / plain)
 
     def measure_tables(self, tables: Iterable[Array]) -> Array:
-        """R x, shape (r,) or (r, c), from the tables of `counts`, each of shape (m,) or (m, c)."""
-        parts, columns = {}, ()
-        for subset, table in zip(self.measured_sets, tables, strict=True):
-            cells, columns = table.reshape(len(table), -1), table.shape[1:]
-            kept = without_mean(cells) if self.public else cells
-            parts[subset] = self._coordinates.of_table(subset, kept)
-        return self._measured.measure(parts).reshape(-1, *columns)
+        """R x, shape (r,) or (r, c), from the tables by each T, shape (m_T,) or (m_T, c)."""
+        kept = map(without_mean, tables) if self.centred else tables
+        rows = {i: part.rows for i, part in self.ordered.items()}
+        parts = coordinates_of_tables(self.sizes, self.residuals, kept, rows)
+        return np.concatenate([r * part for r, part in zip(self._roots, parts, strict=True)])
 
-    def parts(self) -> tuple[dict[int, Array], list[Array]]:
-        """Y_i of the attributes that are measured, and C^T of the sectors."""
-        used = sorted(set().union(*self.measured_sets))
-        rows = {i: self._coordinates.rows(i) for i in used}
-        return rows, [mixing(sector) for sector in self.sectors]
-
-    def through(
-        self,
-        tables: Sequence[Array],
-        turns: Mapping[int, kronecker.Map],
-        scales: Mapping[tuple[int, ...], int],
-        mixers: Sequence[kronecker.Map],
-    ) -> Array:
-        """What other maps make of the measured tables, in whole numbers of any size.
-
-        Args:
-            tables: of `measured_sets`, in this order.
-            turns: in the place of Y_i.
-            scales: what the coordinates of a set are multiplied by.
-            mixers: in the place of C^T.
-        """
-        coordinates = {
-            subset: self._coordinates.of_table(subset, table, turns).astype(object) * scales[subset]
-            for subset, table in zip(self.measured_sets, tables, strict=True)
-        }
-        return self._measured.measure(coordinates, mixers).ravel()
-
-    def table_lattice(self, bits: int) -> Lattice | None:
-        """Beyond WRITTEN_CELLS cells coordinates and mixings in whole numbers."""
-        from pmldesign.strategies.whole.structures import tables_lattice
-
-        return None if self.few else tables_lattice(self, bits)
+    @cached_property
+    def _inverse_and_rank(self) -> tuple[Array, int]:
+        if self.ordered:
+            return super()._inverse_and_rank
+        # the rows are orthogonal, and all of one T of the same length
+        widths = [math.prod(self.sizes[i] / (self.sizes[i] - 1) for i in T) for T in self.residuals]
+        others = [
+            math.prod(n for i, n in enumerate(self.sizes) if i not in T) for T in self.residuals
+        ]
+        squares = np.repeat(self.precisions * widths * others, self._rows)
+        return read_only(self.matrix.T / squares), self.shape[0]
 
     def estimate(self, measurements: Array) -> Array:
         """A histogram with the coordinates that were measured, shape (n,) or (n, c).
 
-        Up to WRITTEN_CELLS cells, and for several measurements at once, it is the one of least
-        norm, R^+ y.
+        Of these it is the one of least norm, R^+ y; of ordered coordinates up to WRITTEN_CELLS
+        cells, and for several measurements at once.
         """
-        if self.few or measurements.ndim > 1:
+        if self.ordered and (self.few or measurements.ndim > 1):
             return super().estimate(measurements)
         check_entries(f"the histogram of strategy {self.name!r}", (self.cells, 1))
-        require_measurements(self.name, self.shape[0], measurements)
-        parts = self._measured.estimate(measurements)
-        return self._coordinates.table(tuple(range(len(self.sizes))), parts, 1).ravel()
+        return self._tables([tuple(range(len(self.sizes)))], measurements)[0]
+
+    @property
+    def tells_total(self) -> bool:
+        """Whether R determines the total of its cells."""
+        return () in self._precision
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
@@ -193,12 +293,13 @@ class TablesStrategy(CountsStrategy):
         if tables is None:
             return super().answer(workload, measurements)
         self.require_answers(workload)
-        require_measurements(self.name, self.shape[0], measurements)
-        parts = self._measured.estimate(measurements)
+        subsets = [tuple(queries) for _, queries in tables]
+        counts = self._tables(subsets, measurements, workload.public)
+        plain = cache(asks_counts)
         answers = []
-        for scale, queries in tables:
-            cells = self._coordinates.table(tuple(queries), parts, 1)
-            answers.append(scale * ask([*queries.values()], cells).ravel())
+        for (scale, queries), table in zip(tables, counts, strict=True):
+            whole = all(map(plain, queries.values()))
+            answers.append(scale * (table if whole else ask([*queries.values()], table)))
         return np.concatenate(answers)
 
     def require_answers(self, workload: Workload) -> None:
@@ -207,16 +308,24 @@ class TablesStrategy(CountsStrategy):
         if tables is None:
             super().require_answers(workload)
             return
-        centred = bool(workload.public)
-        public = self.public and not centred
-        told = set[tuple[int, ...]]() if public else {*self.measured_sets, *[()] * centred}
-        for subset in {tuple(queries) for _, queries in tables}:
-            if tuple(i for i in subset if self.sizes[i] > 1) not in told:
-                remedy = "take neighbours 'replace'" if public else ADD_TABLE
-                raise InvalidInputError(
-                    f"strategy {self.name!r} cannot answer {workload.name!r}: it does not measure "
-                    f"the table over attributes {subset}; {remedy}"
-                )
+        try:
+            spaces = residual_spaces(self.sizes, [tuple(queries) for _, queries in tables])
+        except ValueError as error:
+            raise InvalidInputError(f"workload {workload.name!r}: {error}") from None
+        unmeasured = (T for T in spaces.residuals if T not in self._precision)
+        missing = next((T for T in unmeasured if not workload.public.tells(T)), None)
+        if missing is None:
+            return
+        remedy = ADD_TABLE
+        if not missing:
+            remedy = (
+                "take neighbours 'replace', for which the total is public, or add a query for the "
+                "total"
+            )
+        raise InvalidInputError(
+            f"strategy {self.name!r} cannot answer {workload.name!r}: it does not measure the "
+            f"residual {missing}; {remedy}"
+        )
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
@@ -225,13 +334,8 @@ class TablesStrategy(CountsStrategy):
             return super().variances(workload)
         self.require_answers(workload)
         check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
-        spread = self._spread(workload)
-        asked, numbers = self._asked(tables)
-        values = [
-            scale**2 * spread.of_table([asked[k] for k in factors])
-            for (scale, _), factors in zip(tables, numbers, strict=True)
-        ]
-        return np.maximum(np.concatenate(values), 0.0)
+        squares = np.array([scale for scale, _ in tables]) ** 2
+        return self._spread(workload).of_queries(*self._asked(tables), squares)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of tables, one after the other."""
@@ -239,45 +343,83 @@ class TablesStrategy(CountsStrategy):
         if tables is None:
             return None
         self.require_answers(workload)
-        spread = self._spread(workload)
-        norms = spread.norms(*self._asked(tables), power)
+        norms = self._spread(workload).norms(*self._asked(tables), power)
         scales = np.array([scale for scale, _ in tables])
-        return power_mean(np.maximum(scales**2 * norms, 0.0), power)
-
-    def scaled(self, factor: float) -> TablesStrategy:
-        """The same strategy, every measurement times a factor."""
-        sectors = [
-            Sector(sector.plain, sector.spectators, sector.sets, sector.matrix * factor**2)
-            for sector in self.sectors
-        ]
-        return TablesStrategy(self.name, self.sizes, self.ordered, self.features, sectors)
+        return power_mean(scales**2 * norms, power)
 
     @cached_property
     def _distances(self) -> TableDistances:
-        return TableDistances(self.sizes, self.ordered, self.features, self.sectors)
-
-    def _spread(self, workload: Workload) -> Variances:
-        sectors = without_empty_set(self.sectors) if workload.public else self.sectors
-        return Variances(sectors, self.features)
+        return self._distances_of(self.residuals, self.precisions)
 
     @cached_property
-    def _asked(self) -> QueryNumbers:
-        return QueryNumbers(self.sizes, self.ordered, self.features)
+    def _within(self) -> TableDistances:
+        """The distances by open attributes alone, for the precisions s'."""
+        if not self.public.name or self.public.several:
+            return self._distances
+        (counted,) = self.public.tables
+        parts = OpenParts(self.residuals, counted)
+        return self._distances_of(parts.sets, parts.totals(self.precisions))
+
+    def _distances_of(self, sets: Sequence[tuple[int, ...]], precisions: Array) -> TableDistances:
+        columns = {
+            i: Columns.of(self.ordered[i].rows)
+            if i in self.ordered
+            else Columns.contrasts(self.sizes[i])
+            for i in set().union(*sets)
+        }
+        roots = np.sqrt(precisions)
+        return TableDistances(self.sizes, columns, sets, roots, units=WEIGHT_UNITS)
+
+    def _tables(
+        self, subsets: Sequence[tuple[int, ...]], measurements: Array, public: Public = NOTHING
+    ) -> list[Array]:
+        """The table by each S, shape (m_S,) or (m_S, c); what is not measured counts as 0.
+
+        So does what is public.
+        """
+        require_measurements(self.name, self.shape[0], measurements)
+        scaled = (measurements.T / np.repeat(self._roots, self._rows)).T
+        parts = np.split(scaled, np.cumsum(self._rows)[:-1])
+        open_parts = {
+            T: part for T, part in zip(self.residuals, parts, strict=True) if not public.tells(T)
+        }
+        inverses = {i: part.inverse for i, part in self.ordered.items()}
+        return tables_of_coordinates(self.sizes, subsets, open_parts, inverses)
+
+    def _spread(self, workload: Workload) -> Variances:
+        return Variances(self.sizes, self._precision, workload.public.tells)
+
+    @cached_property
+    def _asked(self) -> QueryPairs:
+        return QueryPairs(self.sizes, self.ordered)
 
 
-class QueryNumbers:
-    """The numbers of queries that their variances depend on, each computed once.
+def _require_coordinates(name: str, sizes: Sequence[int], ordered: Mapping[int, Measured]) -> None:
+    """Refuse coordinates that do not fit the attributes.
+
+    Raises:
+        InvalidInputError: an attribute that does not exist, another shape, or what is not finite.
+    """
+    for i, part in ordered.items():
+        shapes = part.rows.shape, part.inverse.shape
+        fits = 0 <= i < len(sizes) and shapes == ((sizes[i] - 1, sizes[i]), (sizes[i], sizes[i]))
+        if not fits or not (np.isfinite(part.rows).all() and np.isfinite(part.inverse).all()):
+            raise InvalidInputError(
+                f"strategy {name!r}: the coordinates of attribute {i} do not fit its number of "
+                "values; write the file again"
+            )
+
+
+class QueryPairs:
+    """The pairs of numbers of queries that their variances depend on, each computed once.
 
     Args:
         sizes: number of values of each attribute.
-        ordered: what is measured of those that are not plain.
-        features: the number of features of each of these.
+        ordered: what is measured of those that are not categorical.
     """
 
-    def __init__(
-        self, sizes: Sequence[int], ordered: Mapping[int, Measured], features: Mapping[int, int]
-    ) -> None:
-        self._sizes, self._ordered, self._features = sizes, ordered, features
+    def __init__(self, sizes: Sequence[int], ordered: Mapping[int, Measured]) -> None:
+        self._sizes, self._ordered = sizes, ordered
         self._asked: list[Asked] = []
         # the queries are kept so that their ids stay theirs
         self._numbers: dict[tuple[int, int], tuple[Workload, int]] = {}
@@ -294,11 +436,10 @@ class QueryNumbers:
         key = (attribute, id(queries))
         if key not in self._numbers:
             if attribute in self._ordered:
-                basis, features = self._ordered[attribute], self._features[attribute]
-                numbers = asked(attribute, queries, basis, features)
+                pairs = asked(attribute, queries, self._ordered[attribute])
             else:
                 counts = None if asks_counts(queries) else queries
-                numbers = asked_plain(attribute, self._sizes[attribute], counts)
+                pairs = asked_plain(attribute, self._sizes[attribute], counts)
             self._numbers[key] = (queries, len(self._asked))
-            self._asked.append(numbers)
+            self._asked.append(pairs)
         return self._numbers[key][1]

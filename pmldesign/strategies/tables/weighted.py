@@ -1,23 +1,26 @@
 r"""Strategies that measure tables, each with a weight, over a domain of any size.
 
-R stacks theta_S D_S M_S, M_S the table by the attributes S and D_S a product of one matrix for each
-of them (`products`). R^T R is that of a strategy of independent residuals, which knows what can be
-answered, and how precisely.
+Attribute i is measured by its design D_i (r_i x n_i, of rank n_i), or by its counts, D_i = 1, and
+the table over S by the product of these, summed over the other attributes:
 
-Tables themselves, D_S = 1: a cell counts once in every table, so that the l1 norm of every column
-is sum_S theta_S, which is what Laplace noise wants. (The residuals of `marginals` are orthogonal,
-which suits Gaussian noise.) With m_S cells of the table by S, N of the domain and P_T the
-projection on the residual space of T,
+    R stacks theta_S (x)_{i in S} D_i  (x)_{i not in S} 1^T.
 
-    R^T R = N sum_T lambda_T P_T,      lambda_T = sum of theta_S^2 / m_S over S containing T:
+A cell counts once in every table, so that the l1 norm of every column is sum_S theta_S where no
+column of a D_i is longer than 1, which is what Laplace noise wants. (Coordinates that do not depend
+on each other, as in `strategy`, suit Gaussian noise.) With
 
-the Gram matrix of a `MarginalsStrategy` of precisions lambda_T, which knows the variances. From
-measurements y_S the contrasts of the residual T are estimated by the weighted mean
+    G_i = D_i^T D_i,   tau_i = 1^T G_i^-1 1,   v_i = G_i^-1 1 / tau_i,   X_i = G_i - 1 1^T / tau_i,
 
-    sum over S containing T of theta_S / m_S (contrasts of T from y_S) / lambda_T.
+tau_i = n_i, v_i = 1/n_i and X_i = 1 - 1 1^T / n_i for counts, X_i v_i = 0, so that the Gram matrix
+is a sum over sets T of attributes of orthogonal parts,
 
-Columns that differ in the attributes D are 2 sum of theta_S apart in the l1 norm, and
-(2 sum of theta_S^2)^(1/2) in the l2 norm, over the S that meet D.
+    R^T R = sum_T lambda_T (x)_{i in T} X_i  (x)_{i not in T} 1 1^T,
+    lambda_T = sum over S containing T of theta_S^2 prod_{i in S, not in T} 1 / tau_i:
+
+that of a `TablesStrategy`, which knows the variances and makes answers of the coordinates. From
+measurements y_S the coordinates of T, with Psi_i^T those of X_i, are estimated by
+
+    sum of theta_S (x)_T (D_i Psi_i)^T (x)_{S, not T} (D_i v_i)^T y_S / lambda_T over these S.
 
 (`pmldesign_solvers.search.supports` chooses the weights.)
 """
@@ -25,57 +28,62 @@ Columns that differ in the attributes D are 2 sum of theta_S apart in the l1 nor
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Iterable, Sequence
-from fractions import Fraction
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
-from typing import TYPE_CHECKING, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
-from pmldesign.privacy.outward import factor_above, float_above, raised, size, unscaled
-from pmldesign.strategies.arguments import nothing_but, require_measurements
+from pmldesign.privacy.neighbours import DistanceProfile, Norm
+from pmldesign.strategies.arguments import nothing_but, read_only, require_measurements
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.marginals import MarginalsStrategy
-from pmldesign.strategies.residuals import residual_contrasts
-from pmldesign.strategies.structured import CountsStrategy, without_mean
+from pmldesign.strategies.residuals import coordinates_of_tables
+from pmldesign.strategies.structured import CountsStrategy, Term
+from pmldesign.strategies.tables.distances import COUNTS, Columns, TableDistances
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign.workloads.tables.base import attribute_sets, attribute_sizes, positive_weights
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
+from pmldesign_solvers.tables.free_vector import Measured
 
 if TYPE_CHECKING:
     from pmldesign.strategies.row_kinds import RowKinds
     from pmldesign.strategies.whole.lattice import Lattice
 
-LISTED = 16
-"""With more attributes in use, their 2^d sets are not listed: all cells count as the farthest."""
-Subsets = Sequence[tuple[int, ...]]
+MOST_ROWS = 2**28
+"""Entries of all kinds of rows of L, some formed at a time: a quarter of a minute."""
+WRITTEN_DISTANCES = 2**30
+"""Most differences of entries that are formed for exact distances of columns (a second or two)."""
+FULL_RANK = 1e-12
+"""Least eigenvalue of G, relative to the largest: variances keep four digits at least."""
 
 
-class WeightedStrategy(CountsStrategy):
-    """Measures some tables, each with a weight of its own.
+class WeightedTablesStrategy(CountsStrategy):
+    """Measures tables of some sets of attributes, each with a weight of its own.
 
     Args:
         name: how tables and messages call it.
         sizes: number of values of each attribute.
         subsets: the attributes of each table, in any order; () is the total.
         weights: theta_S > 0 for each of them.
+        designs: D_i, shape (r_i, n_i), of rank n_i, for attributes measured by more than counts.
         public: the number of records, where what the measurements say about it is taken out.
 
-    Raises:
-        InvalidInputError: sizes, sets or weights that are none.
-    """
+    Attributes:
+        table_rows: the number of measurements of each table.
+        levels: lambda_T of every T that the tables tell.
+        residual: the strategy of independent coordinates that has the same Gram matrix.
 
-    residual: MarginalsStrategy | TablesStrategy
-    """The strategy of the same Gram matrix."""
+    Raises:
+        InvalidInputError: sizes, sets, weights or designs that are none or do not fit, too many
+            subsets, or a public total where nothing else is measured.
+    """
 
     def __init__(
         self,
@@ -83,38 +91,48 @@ class WeightedStrategy(CountsStrategy):
         sizes: Sequence[int],
         subsets: Iterable[Iterable[int]],
         weights: ArrayLike,
+        designs: Mapping[int, ArrayLike] = MappingProxyType({}),
         *,
-        public: Public,
+        public: Public = NOTHING,
     ) -> None:
         self.name, self.public = name, public
         self.sizes = attribute_sizes(sizes)
         self.subsets = attribute_sets("table", subsets, len(self.sizes))
         self.weights = positive_weights("table", weights, len(self.subsets))
-
-    @cached_property
-    def counts(self) -> MarginalsWorkload:
-        """The tables by each S."""
-        return MarginalsWorkload(self.sizes, self.subsets)
-
-    @abstractmethod
-    def rows_of_table(self, subset: tuple[int, ...], table: Array) -> Array:
-        """D_S times the table by S, of shape (m,) or (m, c)."""
-
-    def measure_tables(self, tables: Iterable[Array]) -> Array:
-        """R x, shape (r,) or (r, c), from the tables by each S, of shape (m,) or (m, c)."""
-        measured = []
-        for subset, weight, table in zip(self.subsets, self.weights, tables, strict=True):
-            kept = without_mean(table) if self.public else table
-            measured.append(weight * self.rows_of_table(subset, kept))
-        return np.concatenate(measured)
-
-    @abstractmethod
-    def _as_residual(self, measurements: Array) -> Array:
-        """What `residual` would have measured, by least squares."""
-
-    @abstractmethod
-    def _of_tables(self, subsets: Sequence[tuple[int, ...]], weights: Array) -> Self:
-        """The strategy of some tables, without what they say about the number of records."""
+        self.designs = {i: read_only(np.array(D, dtype=np.float64)) for i, D in designs.items()}
+        for i, D in self.designs.items():
+            if not 0 <= i < len(self.sizes) or D.ndim != 2 or D.shape[1] != self.sizes[i]:
+                raise InvalidInputError(
+                    f"strategy {name!r}: the design of attribute {i} has shape {D.shape}, which "
+                    "does not fit its number of values"
+                )
+        self._row_sizes = list(self.sizes)  # r_i
+        taus = [float(n) for n in self.sizes]
+        self._measured: dict[int, Measured] = {}
+        for i, D in self.designs.items():
+            taus[i], self._measured[i] = tau_and_coordinates(name, D)
+            self._row_sizes[i] = len(D)
+        try:
+            spaces = residual_spaces(self.sizes, self.subsets)
+        except ValueError as error:
+            raise InvalidInputError(f"strategy {name!r}: {error}") from None
+        first = 1 if public else 0  # the first residual is that of the total
+        residuals, self._incidence = spaces.residuals[first:], spaces.incidence[first:]
+        if not residuals:
+            raise nothing_but(public, name)
+        rest = np.array([math.prod(taus[i] for i in S) for S in self.subsets])
+        inner = np.array([math.prod(taus[i] for i in T) for T in residuals])
+        levels = inner * (self._incidence @ (self.weights**2 / rest))
+        self.levels = dict(zip(residuals, levels.tolist(), strict=True))
+        plain = [
+            math.prod(1 - 1 / self.sizes[i] for i in T if i not in self.designs) for T in residuals
+        ]
+        self.residual = TablesStrategy(
+            name, self.sizes, residuals, levels * plain, self._measured, public=public
+        )
+        self.table_rows = [math.prod(self._row_sizes[i] for i in S) for S in self.subsets]
+        self.shape = sum(self.table_rows), math.prod(self.sizes)
+        self.columns = math.prod(self.sizes[i] for i in set().union(*self.subsets))
 
     def _beside(self, public: Public) -> Strategy:
         if public.kind != "records":
@@ -122,10 +140,87 @@ class WeightedStrategy(CountsStrategy):
         wide = [any(self.sizes[i] > 1 for i in subset) for subset in self.subsets]
         if not any(wide):
             raise nothing_but(public, self.name)
-        return self._of_tables([*compress(self.subsets, wide)], self.weights[wide])
+        return self._with(compress(self.subsets, wide), self.weights[wide], RECORDS)
+
+    def scaled(self, factor: float) -> Strategy:
+        """R times a positive number."""
+        return self._with(self.subsets, self.weights * factor, self.public)
+
+    def _with(
+        self, subsets: Iterable[tuple[int, ...]], weights: Array, public: Public
+    ) -> WeightedTablesStrategy:
+        return WeightedTablesStrategy(
+            self.name, self.sizes, subsets, weights, self.designs, public=public
+        )
+
+    @cached_property
+    def terms(self) -> list[Term]:
+        """The design of each attribute of each S."""
+        return [
+            Term(S, tuple(self.sizes[i] for i in S), tuple(self.designs.get(i) for i in S), weight)
+            for S, weight in zip(self.subsets, self.weights.tolist(), strict=True)
+        ]
+
+    @property
+    def centred(self) -> bool:  # type: ignore[override]
+        """Where the number of records is public."""
+        return bool(self.public)
+
+    @property
+    def entry_units(self) -> float:
+        """Units of 2^-53 that entries of `matrix` are off by at most: products, and their means.
+
+        Of counts a mean is 1/m, and 1 - 1/m is at least 1/2, so that its rounding does not grow.
+        """
+        if not self.designs:
+            return 4.0 if self.public else 0.0
+        return 2.0 * len(self.sizes) + (4.0 * self.cells if self.public else 0.0)
+
+    def _matrix_tells(self, norm: Norm) -> bool:  # noqa: ARG002
+        """Of counts the distances are known."""
+        rows, cells = self.shape
+        return bool(self.designs) and self.few and rows * cells**2 <= WRITTEN_DISTANCES
+
+    def _longest(self, norm: Norm) -> float:
+        """Exact, but for the total of more than WRITTEN_CELLS cells where that is taken out."""
+        if not self.public:
+            return self._distances.longest(norm)
+        return super()._longest(norm) if self.few else 2 * self._distances.longest(norm)
+
+    def _farthest(self, norm: Norm) -> float:
+        return self._distances.farthest(norm)
+
+    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
+        """Beyond WRITTEN_CELLS: by the attributes in which two cells differ."""
+        if self.few:
+            return Strategy.distance_profile(self, norm)
+        return self._distances.profile(norm)
+
+    @cached_property
+    def _distances(self) -> TableDistances:
+        columns = dict.fromkeys(set().union(*self.subsets), COUNTS)
+        columns |= {i: Columns.of(D) for i, D in self.designs.items() if i in columns}
+        return TableDistances(self.sizes, columns, self.subsets, self.weights)
+
+    def row_kinds(self, workload: Workload, most: int) -> Sequence[RowKinds] | None:
+        """The rows of L by kinds, table by table."""
+        from pmldesign.strategies.row_kinds import kinds_of_tables
+
+        return kinds_of_tables(self, workload, MOST_ROWS, most)
+
+    def table_lattice(self, bits: int) -> Lattice | None:
+        """Tables, each times a whole number; designs of more cells in whole numbers."""
+        from pmldesign.strategies.whole.structures import terms_lattice
+        from pmldesign.strategies.whole.tables import weighted_lattice
+
+        if not self.designs:
+            return weighted_lattice(self, bits)
+        return None if self.few else terms_lattice(self, bits)
 
     def estimate(self, measurements: Array) -> Array:
-        """A histogram as that of `residual`, shape (n,) or (n, c); refused if too large."""
+        """A histogram with the coordinates that were measured, as `TablesStrategy.estimate`."""
+        if self.designs and (self.few or measurements.ndim > 1):
+            return Strategy.estimate(self, measurements)
         return self.residual.estimate(self._as_residual(measurements))
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
@@ -145,140 +240,77 @@ class WeightedStrategy(CountsStrategy):
         """`variance_norm`, table by table."""
         return self.residual.norm_by_structure(workload, power)
 
-
-class WeightedTablesStrategy(WeightedStrategy):
-    """Measures the tables themselves.
-
-    Attributes:
-        residual_precisions: lambda_T of every residual T that the tables tell.
-
-    Raises:
-        InvalidInputError: as `WeightedStrategy`, too many subsets, or a public total where nothing
-            else is measured.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        sizes: Sequence[int],
-        subsets: Iterable[Iterable[int]],
-        weights: ArrayLike,
-        *,
-        public: Public = NOTHING,
-    ) -> None:
-        super().__init__(name, sizes, subsets, weights, public=public)
-        self.shape = self.counts.shape
-        try:
-            spaces = residual_spaces(self.sizes, self.subsets)
-        except ValueError as error:
-            raise InvalidInputError(f"strategy {name!r}: {error}") from None
-        kept = slice(1 if public else 0, None)  # the first residual is that of the total
-        residuals, self._incidence = spaces.residuals[kept], spaces.incidence[kept]
-        if not residuals:
-            raise nothing_but(public, name)
-        self._shares = self.weights / spaces.cells
-        precisions = self._incidence @ (self.weights**2 / spaces.cells)
-        self.residual = MarginalsStrategy(name, self.sizes, residuals, precisions, public=public)
-        self.residual_precisions = dict(zip(residuals, precisions.tolist(), strict=True))
-
-    @property
-    def entry_units(self) -> float:
-        """Units of 2^-53 that entries of `matrix` are off by at most: 1/m, a difference, a product.
-
-        1 - 1/m is at least 1/2, so that the rounding of 1/m does not grow.
-        """
-        return 4.0 if self.public else 0.0
-
-    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
-        if neighbours == Neighbours.ADD_REMOVE:
-            if self.public:
-                return super().sensitivity_under(neighbours, norm)
-            return _length(self.weights, 1, norm)
-        return _farthest(self.sizes, self.subsets, self.weights, norm)
-
-    def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """Beyond WRITTEN_CELLS: by the attributes in which two cells differ."""
-        if self.few:
-            return None
-        return _profile(self.sizes, self.subsets, self.weights, norm)
-
-    def rows_of_table(self, subset: tuple[int, ...], table: Array) -> Array:  # noqa: ARG002
-        """The table by S itself: D_S = I."""
-        return table
-
-    def row_kinds(self, workload: Workload, most: int) -> Sequence[RowKinds] | None:  # noqa: ARG002
-        """The rows of L by kinds, table by table."""
-        from pmldesign.strategies.row_kinds import kinds_of_tables
-
-        return kinds_of_tables(self, workload)
-
-    def table_lattice(self, bits: int) -> Lattice:
-        """Tables, each times a whole number."""
-        from pmldesign.strategies.whole.tables import weighted_lattice
-
-        return weighted_lattice(self, bits)
-
-    def _of_tables(self, subsets: Sequence[tuple[int, ...]], weights: Array) -> Self:
-        return type(self)(self.name, self.sizes, subsets, weights, public=RECORDS)
+    def free_basis(self, attribute: int) -> tuple[Array, Array]:
+        """v_i, and a Psi_i with Psi_i Psi_i^T that of X_i; all directions for counts."""
+        if attribute in self.designs:
+            inverse = self._measured[attribute].inverse
+            return inverse[:, 0], inverse[:, 1:]
+        n = self.sizes[attribute]
+        return np.full(n, 1 / n), np.eye(n) - 1 / n
 
     def _as_residual(self, measurements: Array) -> Array:
-        """The weighted means of what the tables say, over the roots of the precisions."""
+        """What `residual` would have measured, by least squares."""
         require_measurements(self.name, self.shape[0], measurements)
-        measured = self.counts.split(measurements)
+        blocks = np.split(measurements, np.cumsum(self.table_rows)[:-1])
+        tensors = [
+            weight * block.reshape([*(self._row_sizes[i] for i in S), *block.shape[1:]])
+            for S, weight, block in zip(self.subsets, self.weights, blocks, strict=True)
+        ]
         sums: list[Array] = []
-        for row, T in enumerate(self.residual_precisions):
+        for row, T in enumerate(self.levels):
             tables = self._incidence.indices[slice(*self._incidence.indptr[row : row + 2])]
-            told = sum(self._shares[k] * self._margin(k, T, measured[k]) for k in tables)
-            sums.append(np.asarray(told))
-        contrasts = residual_contrasts(self.sizes, tuple(self.residual_precisions), sums)
-        roots = map(math.sqrt, self.residual_precisions.values())
-        return np.concatenate([part / root for part, root in zip(contrasts, roots, strict=True)])
+            sums.append(np.asarray(sum(self._margin(k, T, tensors[k]) for k in tables)))
+        turns = {
+            i: np.ascontiguousarray((self.designs[i] @ part.inverse[:, 1:]).T)
+            for i, part in self._measured.items()
+        }
+        parts = coordinates_of_tables(self._row_sizes, tuple(self.levels), sums, turns)
+        scaled = []
+        precisions = self.residual.precisions.tolist()
+        for T, precision, part in zip(self.levels, precisions, parts, strict=True):
+            ns = [self.sizes[i] for i in T if i not in self.designs]
+            plain = math.prod(math.sqrt(n - 1) / n for n in ns)
+            scaled.append(part * (plain / math.sqrt(precision)))
+        return np.concatenate(scaled)
 
-    def _margin(self, number: int, kept: tuple[int, ...], table: Array) -> Array:
-        """The table over the attributes kept, summed from one over more."""
-        subset = self.subsets[number]
-        shaped = table.reshape([*(self.sizes[i] for i in subset), *table.shape[1:]])
-        left_out = tuple(axis for axis, i in enumerate(subset) if i not in kept)
-        return np.asarray(shaped.sum(axis=left_out).reshape(-1, *table.shape[1:]))
-
-
-def _length(weights: Array, factor: int, norm: Norm) -> float:
-    """The l1 norm of factor times the weights, or the l2 norm of each taken `factor` times."""
-    if not weights.size:
-        return 0.0
-    if norm == "l1":
-        return float_above(
-            "the sensitivity", factor * sum(map(Fraction, weights.tolist()), Fraction(0))
-        )
-    exponent = size(float(weights.max()))
-    square = factor * math.fsum(np.ldexp(weights, -exponent) ** 2)
-    return unscaled("the sensitivity", raised(math.sqrt(square), 4), exponent)
-
-
-def _farthest(sizes: Sequence[int], subsets: Subsets, weights: Array, norm: Norm) -> float:
-    """The largest distance of two columns, rounded up: they differ in all attributes."""
-    wide = [any(sizes[i] > 1 for i in subset) for subset in subsets]
-    return _length(weights[wide], 2, norm)
+    def _margin(self, number: int, kept: tuple[int, ...], tensor: Array) -> Array:
+        """(x)_{S, not T} (D_i v_i)^T times a table by S, which leaves one by T."""
+        trailing = tensor.shape[len(self.subsets[number]) :]
+        summed: list[int] = []
+        scale = 1.0
+        for axis, i in reversed([*enumerate(self.subsets[number])]):
+            if i in self.designs and i not in kept:
+                vector = self.designs[i] @ self._measured[i].inverse[:, 0]
+                tensor = np.tensordot(vector, tensor, axes=(0, axis))
+                summed = [place - 1 for place in summed]
+            elif i not in kept:
+                summed.append(axis)
+                scale /= self.sizes[i]
+        return np.asarray(scale * tensor.sum(axis=tuple(summed)).reshape(-1, *trailing))
 
 
-def _profile(sizes: Sequence[int], subsets: Subsets, weights: Array, norm: Norm) -> DistanceProfile:
-    """Distances by the attributes in which two cells differ, rounded up."""
-    used = sorted({i for subset in subsets for i in subset if sizes[i] > 1})
-    seen = math.prod(sizes[i] for i in used)
-    copies = float(math.prod(sizes) // seen)
-    if len(used) > LISTED:
-        return DistanceProfile.all_at(_farthest(sizes, subsets, weights, norm), seen, copies)
-    bits = {i: 1 << place for place, i in enumerate(used)}
-    differing = np.arange(1, 1 << len(used))
-    squares, counts = np.zeros(len(differing)), np.ones(len(differing))
-    exponent = size(float(weights.max()))  # so that no square leaves the range of float64
-    scaled = np.ldexp(weights, -exponent)
-    for subset, weight in zip(subsets, scaled, strict=True):
-        meets = (differing & sum(bits.get(i, 0) for i in subset)) > 0
-        squares += 2 * np.where(meets, weight if norm == "l1" else weight**2, 0.0)
-    for i, bit in bits.items():
-        counts *= np.where(differing & bit, sizes[i] - 1.0, 1.0)
-    distances = squares if norm == "l1" else np.sqrt(squares)
-    rounding = factor_above(len(subsets) + 4)
-    return DistanceProfile(np.ldexp(distances * rounding, exponent), counts, copies, float(seen))
+def has_full_rank(design: Array) -> bool:
+    """Whether a design D, shape (r, n), tells all values apart."""
+    values = np.linalg.eigvalsh(design.T @ design)
+    return bool(values[0] > FULL_RANK * values[-1])
+
+
+def tau_and_coordinates(name: str, design: Array) -> tuple[float, Measured]:
+    """Tau of a design D, shape (r, n), and Y with its inverse.
+
+    Raises:
+        InvalidInputError: the design has not full rank.
+    """
+    if not has_full_rank(design):
+        raise InvalidInputError(f"strategy {name!r}: the design of an attribute has not full rank")
+    n = design.shape[1]
+    gram = design.T @ design
+    values, vectors = np.linalg.eigh(gram)
+    solution = vectors @ ((vectors.T @ np.ones(n)) / values)
+    tau = float(solution.sum())
+    # Y in an orthonormal basis of the complement of v, so that X v = 0 holds but for rounding
+    basis = np.linalg.qr(np.column_stack([solution, np.eye(n)]))[0][:, 1:n]
+    inner = basis.T @ (gram - 1 / tau) @ basis
+    roots, turn = np.linalg.eigh(inner)
+    rows = (basis @ turn * np.sqrt(roots)).T
+    return tau, Measured(rows, np.linalg.inv(np.vstack([np.ones(n), rows])))

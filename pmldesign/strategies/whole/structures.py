@@ -51,9 +51,7 @@ if TYPE_CHECKING:
     from pmldesign.strategies.kronecker import ProductStrategy
     from pmldesign.strategies.nested.tables import RegionTablesStrategy
     from pmldesign.strategies.recurrent import RecurrentStrategy
-    from pmldesign.strategies.tables.matrices import TableMatricesStrategy
-    from pmldesign.strategies.tables.products import WeightedProductsStrategy
-    from pmldesign.strategies.tables.strategy import TablesStrategy
+    from pmldesign.strategies.structured import CountsStrategy, Term
 
 
 EXTRA, SLACK, MOST_PARTS, MOST_BITS = 8, 2.0, 64, 62
@@ -102,58 +100,51 @@ def block_lattice(strategy: Strategy, blocks: BlockStrategy, bits: int) -> Latti
     return _rounded(strategy, exact, [*tops, top], bits)
 
 
-def tables_lattice(strategy: TablesStrategy, bits: int) -> Lattice:
-    """F of coordinates of tables, mixed in each sector.
+def terms_lattice(strategy: CountsStrategy, bits: int) -> Lattice:
+    """F of products on tables.
 
-    An entry is a sum of products, one for each row of the sector's E, which take more bits.
+    The factors M_i of a term, of entries below 2^(t_i), and its weight are rounded to `precision`
+    bits, so that an entry of F is off by a unit of the lattice times 2^(more - count) / 8 at most,
+    `count` the number of factors that are rounded.
     """
-    rows, mixings = strategy.parts()
-    tops = {i: largest_exponent(matrix) for i, matrix in rows.items()}
-    sets = strategy.measured_sets
-    mixed = max(map(largest_exponent, mixings))
-    largest = mixed + max(sum(max(tops[i], 0) for i in subset) for subset in sets)
     top = math.frexp(strategy.sensitivity_under(Neighbours.REPLACE, "l2"))[1]
-    terms = max(map(len, mixings)) * (1 + max(map(len, sets)))
-    more = max(largest - top, 0) + terms.bit_length() + 2
+    tops = {id(M): largest_exponent(M) for term in strategy.terms for M in _rounded_maps(term)}
+    own = [math.frexp(term.weight)[1] for term in strategy.terms]
+    sums = [
+        weight + sum(tops[id(M)] for M in _rounded_maps(term))
+        for weight, term in zip(own, strategy.terms, strict=True)
+    ]
+    count = 1 + max(len(_rounded_maps(term)) for term in strategy.terms)
+    more = max(*sums, top) - top + count.bit_length() + 2
     bits = min(bits, MOST_BITS - more)
     precision = bits + more
+    matrices = {id(M): M for term in strategy.terms for M in _rounded_maps(term)}
     turns = {
-        i: partial(times, whole_part(matrix, precision, tops[i])) for i, matrix in rows.items()
+        key: partial(times, whole_part(M, precision, tops[key])) for key, M in matrices.items()
     }
-    mixers = [partial(times, whole_part(matrix, precision, mixed)) for matrix in mixings]
-    exponents = {subset: sum(precision - tops[i] for i in subset) for subset in sets}
-    most = max(exponents.values())
-    scales = {subset: 1 << most - exponent for subset, exponent in exponents.items()}
-
-    def of_tables(tables: Sequence[Integers]) -> Integers:
-        whole = [table.astype(object) for table in tables]
-        image = strategy.through(whole, turns, scales, mixers)
-        return shifted(image, most + precision - mixed + top - bits)
-
-    tables = by_tables(strategy.sizes, sets, of_tables)
-    return replace(lattice_of_unit(strategy, tables["image"], top - bits), **tables)
-
-
-def matrices_lattice(strategy: TableMatricesStrategy, bits: int) -> Lattice:
-    """F of a matrix of each table."""
-    top = math.frexp(strategy.sensitivity_under(Neighbours.REPLACE, "l2"))[1]
-    tops = [largest_exponent(matrix) for matrix in strategy.matrices]
-    more = max(*tops, top) - top + 2
-    bits = min(bits, MOST_BITS - more)
-    precision = bits + more
-    maps = [
-        partial(times, whole_part(matrix, precision, t))
-        for matrix, t in zip(strategy.matrices, tops, strict=True)
+    weights = [
+        int(whole_part(np.array([term.weight]), precision, weight)[0])
+        for term, weight in zip(strategy.terms, own, strict=True)
+    ]
+    shifts = [
+        (1 + len(_rounded_maps(term))) * precision - exponent + top - bits
+        for term, exponent in zip(strategy.terms, sums, strict=True)
     ]
 
     def of_tables(tables: Sequence[Integers]) -> Integers:
-        parts = zip(maps, tops, tables, strict=True)
-        return np.concatenate(
-            [shifted(turn(table), precision - t + top - bits) for turn, t, table in parts]
-        )
+        parts = []
+        for term, weight, shift, table in zip(strategy.terms, weights, shifts, tables, strict=True):
+            maps = [np.asarray if M is None else turns[id(M)] for M in term.maps]
+            rows = kronecker.apply(maps, term.axes, table)
+            parts.append(shifted(rows.astype(object) * weight, shift))
+        return np.concatenate(parts)
 
-    tables = by_tables(strategy.sizes, strategy.subsets, of_tables)
+    tables = by_tables(strategy.sizes, strategy.counts.subsets, of_tables)
     return replace(lattice_of_unit(strategy, tables["image"], top - bits), **tables)
+
+
+def _rounded_maps(term: Term) -> list[Array]:
+    return [M for M in term.maps if M is not None]
 
 
 class WholeDesigns(NamedTuple):
@@ -200,25 +191,6 @@ def whole_designs(
         ],
         unit=top - bits,
     )
-
-
-def weighted_products_lattice(strategy: WeightedProductsStrategy, bits: int) -> Lattice:
-    """F of theta_S times products of the attributes' designs on the tables by S."""
-    own = whole_designs(strategy, strategy.designs, strategy.weights, strategy.subsets, bits)
-    weights = [int(weight) for weight in whole_part(strategy.weights, own.precision, own.heaviest)]
-
-    def of_tables(tables: Sequence[Integers]) -> Integers:
-        parts = []
-        for subset, shift, weight, table in zip(
-            strategy.subsets, own.shifts, weights, tables, strict=True
-        ):
-            maps = [own.turns.get(i, np.asarray) for i in subset]
-            rows = kronecker.apply(maps, [strategy.sizes[i] for i in subset], table)
-            parts.append(shifted(rows.astype(object) * weight, shift))
-        return np.concatenate(parts)
-
-    tables = by_tables(strategy.sizes, strategy.subsets, of_tables)
-    return replace(lattice_of_unit(strategy, tables["image"], own.unit), **tables)
 
 
 def chain_lattice(strategy: RecurrentStrategy, bits: int) -> Lattice:

@@ -26,7 +26,7 @@ from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign_solvers.structure import kronecker
 
 if TYPE_CHECKING:
-    from pmldesign.strategies.marginals import MarginalsStrategy
+    from pmldesign.strategies.tables.strategy import TablesStrategy
     from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 
 Sets = tuple[tuple[int, ...], ...]
@@ -70,12 +70,12 @@ def weighted_lattice(strategy: WeightedTablesStrategy, bits: int) -> Lattice:
     return Lattice(strategy, strategy, np.repeat(units, cells), lengths=lengths, **tables)
 
 
-def residual_lattice(strategy: MarginalsStrategy, bits: int) -> Lattice:
-    """Multiples of the contrasts of the table by T, for every residual T of the strategy."""
+def residual_lattice(strategy: TablesStrategy, bits: int) -> Lattice:
+    """Multiples of the contrasts of the table by T, for every T of a strategy of contrasts."""
     roots = []
     for residual, precision in zip(strategy.residuals, strategy.precisions, strict=True):
         k = [np.arange(1.0, strategy.sizes[i]) for i in residual]
-        lengths = [np.sqrt(len(steps) + 1) / np.sqrt(steps * (steps + 1)) for steps in k]
+        lengths = [np.sqrt((len(j) + 1) / len(j)) / np.sqrt(j * (j + 1)) for j in k]
         roots.append(math.sqrt(precision) * kronecker.outer(lengths))
     factors, units = multiples(np.concatenate(roots), bits)
 

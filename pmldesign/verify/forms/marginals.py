@@ -1,8 +1,8 @@
 r"""Strategies that measure residuals of marginals, whatever the number of cells.
 
-For sizes n_i, sets T with precisions theta_T and tables S with weights c_S:
+For sizes n_i, sets T with precisions s_T and tables S with weights c_S:
 
-    d_T = prod_{i in T} (n_i - 1),   m_S = prod_{i in S} n_i,
+    d_T = prod_{i in T} (n_i - 1),   m_S = prod_{i in S} n_i,   theta_T = s_T / d_T,
     l1 sensitivity   sum_T theta_T^(1/2) prod_{i in T} n_i^(1/2) sum_{k < n_i} (k (k + 1))^(-1/2)
                      (add-remove); twice that without the total (replace, a bound)
     l2 sensitivity   (sum_T theta_T d_T)^(1/2)                                     (add-remove)
@@ -46,7 +46,9 @@ MOST_ATTRIBUTES = 12
 
 
 def tells_marginals(claims: Claims) -> bool:
-    """Whether structure tells all of residuals."""
+    """Whether structure tells all of contrasts."""
+    if "ordered" in claims.arrays:
+        return False
     return claims.queries.plain and (claims.large or (claims.gaussian and not claims.pml))
 
 
@@ -106,12 +108,15 @@ def precisions_of(arrays: Arrays) -> dict[tuple[int, ...], Any]:
     """theta_T.
 
     Raises:
-        ValueError: a residual comes twice.
+        ValueError: a residual comes twice, or has an attribute with one value or that is not there.
     """
-    rows = members_of(arrays["residuals"])
-    if len(set(rows)) < len(rows):
-        raise ValueError("a residual comes twice")
-    return {T: arb(float(value)) for T, value in zip(rows, arrays["precisions"], strict=True)}
+    rows, sizes = members_of(arrays["residuals"]), arrays["sizes"].tolist()
+    wide = all(i < len(sizes) and sizes[i] > 1 for T in rows for i in T)
+    if len(set(rows)) < len(rows) or not wide:
+        raise ValueError("a residual comes twice, or has an attribute without contrasts")
+    numbers = [math.prod(sizes[i] - 1 for i in T) for T in rows]
+    values = zip(rows, arrays["precisions"], numbers, strict=True)
+    return {T: arb(float(value)) / d for T, value, d in values}
 
 
 def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any | None:

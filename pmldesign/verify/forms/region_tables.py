@@ -185,7 +185,7 @@ def variances(
                 return None
             shares = np.ones(1)
             for i, number in zip(part.table, numbers, strict=True):
-                on = number.rest if i in S else number.total**2
+                on = number.rest if i in S else number.total
                 shares = np.multiply.outer(shares, np.repeat(on, number.times)).ravel()
             total += np.multiply.outer(spread[part.nodes], shares)
         values.append((part.scales[:, None] ** 2 * total).ravel())
@@ -209,7 +209,7 @@ def _distances(
                 longest = float(np.abs(read[i].rows).sum(axis=0).max())
                 ends.append((longest, -longest))
             else:
-                ends.append((read[i].longest, read[i].least))
+                ends.append((read[i].columns.longest, read[i].columns.least))
         tops.append(math.prod(top for top, _ in ends))
         least = min(math.prod(corner) for corner in product(*ends)) / tops[-1]
         shared = min(least, 0.0) if plain else least

@@ -16,7 +16,6 @@ from pmldesign.verify.forms.form import (
     POSITIVE,
     SETS,
     SIZES,
-    VECTOR,
     Claims,
     Domain,
     Form,
@@ -50,7 +49,6 @@ from pmldesign.verify.streams.running_sums import (
 )
 from pmldesign.verify.streams.running_sums import lower_bound as stream_bound
 
-TABLES = {"sizes": SIZES, "tables": SETS, "weights": POSITIVE}
 NODES = {"poles": POSITIVE, "weights_of_poles": POSITIVE}
 NUMBERS = Domain(0.0, axes=(2,))
 SUMS = {"rates": POSITIVE, "query_weights": POSITIVE, "step_weights": POSITIVE}
@@ -77,6 +75,12 @@ def _tells_region_tables(claims: Claims) -> bool:
     """Whether structure tells all: of ordered attributes it bounds distances under replace."""
     exact = claims.large or claims.plain or "ordered" not in claims.arrays
     return claims.told and exact and _at_regions(claims, claims.arrays["sizes"].size)
+
+
+def _coordinates_bound(claims: Claims) -> Any:
+    if "ordered" in claims.arrays:
+        return tables_bound(*claims[:3])
+    return marginals_bound(*claims[:3]) if claims.queries.plain else None
 
 
 def _at_regions(claims: Claims, attributes: int = 0) -> bool:
@@ -225,32 +229,6 @@ FORMS: dict[str, Form] = {
         written.block_rows,
         (Method(lambda c: c.large and c.plain and c.tables, check_blocks),),
     ),
-    "sectors": Form(
-        "sectors",
-        {
-            "sizes": SIZES,
-            "ordered": COUNTS,
-            "features": COUNTS,
-            "coordinates_#": MATRIX,
-            "sector_plain": SETS,
-            "sector_spectators": SETS,
-            "sector_sets": COUNTS,
-            "sets": SETS,
-            "entries": VECTOR,
-        },
-        of_sizes,
-        written.sector_rows,
-        (LARGE_TABLES,),
-        lower=lambda claims: tables_bound(*claims[:3]),
-        weaker=WEAKER_BLOCKS,
-    ),
-    "weighted products": Form(
-        "weighted products",
-        {**TABLES, "designed": COUNTS, "design_#": MATRIX},
-        of_sizes,
-        written.weighted_rows,
-        (LARGE_TABLES,),
-    ),
     "table matrices": Form(
         "a matrix for each table",
         {"sizes": SIZES, "tables": SETS, "rows_#": MATRIX, "centred": COUNTS},
@@ -261,16 +239,22 @@ FORMS: dict[str, Form] = {
         weaker=WEAKER_WEIGHTS,
     ),
     "weighted tables": Form(
-        "weighted tables", TABLES, of_sizes, written.weighted_rows, (LARGE_TABLES,)
+        "weighted tables",
+        {"sizes": SIZES, "tables": SETS, "weights": POSITIVE},
+        of_sizes,
+        written.weighted_rows,
+        (LARGE_TABLES,),
+        beside=({"designed": COUNTS, "design_#": MATRIX},),
     ),
-    "residuals": Form(
-        "residuals",
+    "coordinates": Form(
+        "independent coordinates",
         {"sizes": SIZES, "residuals": SETS, "precisions": POSITIVE},
         of_sizes,
-        written.residual_rows,
-        (Method(tells_marginals, check_marginals, in_balls),),
-        lower=lambda claims: marginals_bound(*claims[:3]) if claims.queries.plain else None,
-        beside=(MARGINS,),
+        written.coordinate_rows,
+        (Method(tells_marginals, check_marginals, in_balls), LARGE_TABLES),
+        lower=_coordinates_bound,
+        weaker=WEAKER_BLOCKS,
+        beside=(MARGINS, {"ordered": COUNTS, "coordinates_#": MATRIX}),
     ),
 }
 """By name, in the order in which files without a name are told by their arrays."""

@@ -1,28 +1,28 @@
-r"""Files of strategies for tables, and of weighted tables and products: what they measure.
+r"""Files of strategies for tables, coordinates or weighted: what they measure.
 
-[1^T; Y_i] has the inverse (v_i, Psi_i); the first rows of Y_i are features F_i, the others Z_i. A
-sector measures, with E = C C^T over products of features of sets S of other attributes,
+With coordinates Y_i of each attribute, where [1^T; Y_i] has the inverse (v_i, Psi_i), a strategy
+measures s_T^(1/2) (x)_{i in T} Y_i (x)_{i not in T} 1^T. A query c (x)_S a_i of the table by S then
+has the variance
 
-    C^T [(x)_Q Y_i (x)_Sp Z_i (x)_S F_i (x)_others 1^T; ... over S],
+    c^2 sum over T in S of prod_{i in T} |a_i^T Psi_i|^2 prod_{i in S, not in T} (a_i^T v_i)^2/s_T.
 
-Q of plain attributes, Sp of others, so that a query c (x)_T a_i of the table by T has the variance
+A cell has the squared length sum_T s_T prod_{i in T} rho_i at most, rho_i the largest squared
+length of a column of Y_i. Under replace columns that differ in U are at most
 
-    c^2 sum over Q, Sp in T of prod_{Q,Sp} |a_i^T Psi_i (Z)|^2 |C^-1 g|^2,
-    g_S = (x)_S a_i^T Psi_i (F) prod_{T without Q, Sp, S} a_i^T v_i,    0 if S is not in T.
+    (2 sum_T s_T prod_{i in T} rho_i (1 - prod_{i in T and U} r_i))^(1/2)
 
-A cell has the squared length sum prod_Sp (rho_i - |f_i|^2) (x)_S f_i^T E (x)_S f_i, a polynomial in
-its features f, rho_i the largest squared length of a column of Y_i: at most its constant and the
-sizes of all other coefficients times those of their monomials. Under replace columns are at most
-twice as far apart as they are long without what all have in common; without features, those that
-differ in U are (2 sum_S s_S (1 - prod_{i in S and U} least entry of Y_i^T Y_i))^(1/2) apart.
+apart, r_i the least entry of Y_i^T Y_i over rho_i; of an attribute that is in no T but its own
+r_i is such that this is the largest distance of its columns.
 
-Weighted products theta_S (x)_S D_i, D_i = 1 for plain attributes, are sectors without features,
+Weighted tables theta_S (x)_S D_i, D_i = 1 for attributes without a design, have the same variances
+as the coordinates
 
     tau_i = 1^T (D_i^T D_i)^-1 1,    Y_i^T Y_i = D_i^T D_i - 1 1^T / tau_i,
-    s_T = sum over S containing T of theta_S^2 prod_{i in S, not in T} 1/tau_i,
+    s_T = sum over S containing T of theta_S^2 prod_{i in S, not in T} 1/tau_i.
 
-whose columns have the norms sum theta_S (l1) and (sum theta_S^2)^(1/2) at most, times the largest
-norms of columns of the D_i, and are twice that apart; 2^(1/2) times in l2 without designs.
+Their columns have the norms sum theta_S (l1) and (sum theta_S^2)^(1/2) at most, times the largest
+norms of columns of the D_i; they are twice that apart in l1, and in l2 as above, D_i in the place
+of Y_i.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
-import scipy
 
 from pmldesign.verify.forms.form import members_of
 from pmldesign.verify.forms.structured import (
@@ -47,7 +47,6 @@ from pmldesign.verify.forms.structured import (
     spread_of,
 )
 from pmldesign.verify.forms.table_bounds import lower_bound
-from pmldesign.verify.forms.written import sectors_of
 from pmldesign.verify.queries import Queries, Table
 from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.rounding import require_condition
@@ -64,85 +63,108 @@ WEAKER_BLOCKS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class QueryNumbers:
-    """Numbers of the queries on an attribute: a^T v, a^T Psi (F), |a^T Psi (Z)|^2, how many."""
+    """Numbers of the queries on an attribute: (a^T v)^2, |a^T Psi|^2, and how often they come."""
 
     total: Any
-    features: Any
     rest: Any
     times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ReadAttribute:
-    """What is measured of an attribute: coordinates Y, of which the first rows are features.
+    """What is measured of an attribute: coordinates Y.
 
     Attributes:
         size: the number of values n.
-        longest: the largest squared length of a column of Y.
-        least: the least entry of Y^T Y.
-        farthest: the largest squared distance of two columns of Y.
+        columns: of Y.
         scale: where Y^T Y = scale (1 - 1 1^T / n); None where `rows` tell.
-        features: how many rows of Y are features.
         rows: Y, shape (n - 1, n).
         inverse: that of [1^T; Y].
     """
 
     size: int
-    longest: float
-    least: float
-    farthest: float
+    columns: ReadColumns
     scale: float | None = None
-    features: int = 0
     rows: Any = None
     inverse: Any = None
 
     @classmethod
     def plain(cls, n: int, scale: float) -> ReadAttribute:
         """With Y^T Y = scale (1 - 1 1^T / n)."""
-        return cls(n, scale * (1 - 1 / n), -scale / n, 2 * scale, scale)
+        return cls(n, ReadColumns(scale * (1 - 1 / n), -scale / n, 2 * scale), scale)
 
     @classmethod
-    def of(cls, rows: Any, features: int = 0) -> ReadAttribute:
+    def of(cls, rows: Any) -> ReadAttribute:
         """With coordinates of its own."""
-        gram, n = rows.T @ rows, rows.shape[1]
-        require_condition(np.vstack([np.ones(n), rows]))
-        lengths = gram.diagonal()
-        far = float((lengths[:, None] + lengths - 2 * gram).max())
-        inverse = np.linalg.inv(np.vstack([np.ones(n), rows]))
-        longest, least = float(lengths.max()), float(gram.min())
-        return cls(n, longest, least, far, None, features, rows, inverse)
+        n = rows.shape[1]
+        stacked = np.vstack([np.ones(n), rows])
+        require_condition(stacked)
+        return cls(n, ReadColumns.of(rows), None, rows, np.linalg.inv(stacked))
 
     def asked(self, queries: Any) -> QueryNumbers:
         """Of queries, or of the counts of all values."""
-        n, d = self.size, self.features
+        n = self.size
         if self.scale is None:
             image = self.inverse if queries is None else queries @ self.inverse
-            return QueryNumbers(
-                image[:, 0], image[:, 1 : 1 + d].T, (image[:, 1 + d :] ** 2).sum(axis=1)
-            )
+            return QueryNumbers(image[:, 0] ** 2, (image[:, 1:] ** 2).sum(axis=1))
         if queries is None:
-            rest = np.array([(1 - 1 / n) / self.scale])
-            return QueryNumbers(np.array([1 / n]), np.zeros((0, 1)), rest, n)
+            return QueryNumbers(np.array([1 / n**2]), np.array([(1 - 1 / n) / self.scale]), n)
         sums = queries.sum(axis=1)
         rest = ((queries - (sums / n)[:, None]) ** 2).sum(axis=1) / self.scale
-        return QueryNumbers(sums / n, np.zeros((0, sums.size)), rest)
+        return QueryNumbers((sums / n) ** 2, rest)
 
 
 @dataclass(frozen=True, slots=True)
-class ReadSector:
-    """Q and Sp together, the sets S, and E."""
+class ReadColumns:
+    """The columns of a matrix.
 
-    inner: frozenset[int]
-    sets: Sequence[tuple[int, ...]]
-    matrix: Any
+    Attributes:
+        longest: the largest squared length.
+        least: the least inner product of two, or of one with itself.
+        farthest: the largest squared distance of two.
+    """
+
+    longest: float
+    least: float
+    farthest: float
+
+    @classmethod
+    def of(cls, rows: Any) -> ReadColumns:
+        """Of any matrix."""
+        gram = rows.T @ rows
+        lengths = gram.diagonal()
+        far = float((lengths[:, None] + lengths - 2 * gram).max())
+        return cls(float(lengths.max()), float(gram.min()), far)
+
+
+def farthest(columns: Mapping[int, ReadColumns], lengths: Mapping[frozenset[int], float]) -> float:
+    """At least the largest l2 distance of two columns of products on tables.
+
+    Args:
+        columns: of each attribute.
+        lengths: s_T of each T.
+    """
+    sets = [T for T in lengths if T]
+    used = sorted(set().union(*sets))
+    if len(used) > MOST_ATTRIBUTES:
+        raise ValueError(f"{len(used)} attributes under replace")
+    s = np.array([lengths[T] * math.prod(columns[i].longest for i in T) for T in sets])
+    products = np.ones((s.size, 1))
+    for i in used:
+        least = columns[i].least / columns[i].longest
+        if frozenset([i]) in sets and sum(i in T for T in sets) == 1:  # no other T has i
+            least = 1 - columns[i].farthest / columns[i].longest / 2
+        inside = np.array([least if i in T else 1.0 for T in sets])
+        products = np.hstack([products, products * inside[:, None]])
+    return math.sqrt(2 * float((s.sum() - s @ products).max()))
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTables:
-    """A strategy: its attributes and sectors."""
+    """A strategy: what it measures of attributes, and s_T of each T."""
 
     attributes: Mapping[int, ReadAttribute]
-    sectors: Sequence[ReadSector]
+    lengths: Mapping[frozenset[int], float]
 
     def variances(self, table: Table) -> tuple[Any, int]:
         """Variances of the different queries of a table, and how often each comes.
@@ -156,127 +178,37 @@ class MeasuredTables:
         if math.prod(shape) > MOST_QUERIES:
             raise ValueError(f"a table has {math.prod(shape)} different queries")
         values = np.zeros(shape)
-        for sector in self.sectors:
-            if sector.inner <= set(members):
-                values += self._part(sector, members, asked)
+        for count in range(len(members) + 1):
+            for T in map(frozenset, itertools.combinations(members, count)):
+                if T in self.lengths:
+                    parts = [asked[i].rest if i in T else asked[i].total for i in members]
+                    values += reduce(np.multiply.outer, parts, np.ones(())) / self.lengths[T]
         times = math.prod(part.times for part in asked.values())
         return table.weight**2 * values.ravel(), times
 
-    def _part(
-        self, sector: ReadSector, members: Sequence[int], asked: Mapping[int, QueryNumbers]
-    ) -> Any:
-        """What a sector adds, an axis for each attribute."""
-        outer = [i for i in members if i not in sector.inner]
-        count = math.prod(asked[i].total.size for i in outer)
-        rows = []
-        for S in sector.sets:
-            parts = [asked[i].features if i in S else asked[i].total[None] for i in outer]
-            width = math.prod(self.attributes[i].features for i in S)
-            image = np.ones((1, 1))
-            for part in parts:  # rows and columns in the order of np.kron
-                image = np.einsum("ab,cd->acbd", image, part).reshape(
-                    image.shape[0] * part.shape[0], -1
-                )
-            rows.append(image if set(S) <= set(outer) else np.zeros((width, count)))
-        require_condition(sector.matrix)
-        C = np.linalg.cholesky(sector.matrix)
-        squares = (scipy.linalg.solve_triangular(C, np.vstack(rows), lower=True) ** 2).sum(axis=0)
-        cube = squares.reshape([asked[i].total.size if i in outer else 1 for i in members])
-        for axis, i in enumerate(members):
-            if i in sector.inner:
-                along = [-1 if k == axis else 1 for k in range(cube.ndim)]
-                cube = cube * asked[i].rest.reshape(along)
-        return cube
-
     def answers(self, members: Sequence[int], *, total: bool) -> bool:
         """Whether all coordinates of a table are measured; that of the total if it is asked for."""
-        measured = {(sector.inner, S) for sector in self.sectors for S in sector.sets}
-        choices = [list(_choices(self.attributes[i])) for i in members]
-        for kinds in itertools.product(*choices):
-            inner = frozenset(i for i, kind in zip(members, kinds, strict=True) if kind == "rest")
-            S = tuple(i for i, kind in zip(members, kinds, strict=True) if kind == "features")
-            if (inner or S or total) and (inner, S) not in measured:
-                return False
-        return True
+        wide = [i for i in members if self.attributes[i].size > 1]
+        every = (T for k in range(len(wide) + 1) for T in itertools.combinations(wide, k))
+        return all(frozenset(T) in self.lengths for T in every if T or total)
 
     def without_total(self) -> MeasuredTables:
         """What is measured of it where the total is public."""
-        sectors = []
-        for sector in self.sectors:
-            if sector.inner or () not in sector.sets:
-                sectors.append(sector)
-            elif len(sector.sets) > 1:  # its first row is that of the total
-                sectors.append(ReadSector(sector.inner, sector.sets[1:], sector.matrix[1:, 1:]))
-        return MeasuredTables(self.attributes, sectors)
+        kept = {T: length for T, length in self.lengths.items() if T}
+        return MeasuredTables(self.attributes, kept)
 
     def longest(self) -> float:
         """At least the largest l2 norm of a column."""
-        return math.sqrt(self._largest(self.sectors))
+        return math.sqrt(
+            math.fsum(
+                length * math.prod(self.attributes[i].columns.longest for i in T)
+                for T, length in self.lengths.items()
+            )
+        )
 
     def farthest(self) -> float:
         """At least the largest l2 distance of two columns."""
-        sectors = self.without_total().sectors
-        if any(attribute.features for attribute in self.attributes.values()):
-            return 2 * math.sqrt(self._largest(sectors))
-        used = sorted(set().union(*(sector.inner for sector in sectors)))
-        if len(used) > MOST_ATTRIBUTES:
-            raise ValueError(f"{len(used)} attributes under replace")
-        s = np.array([float(sector.matrix[0, 0]) for sector in sectors])
-        s *= [math.prod(self.attributes[i].longest for i in sector.inner) for sector in sectors]
-        products = np.ones((s.size, 1))
-        for i in used:
-            attribute = self.attributes[i]
-            least = attribute.least / attribute.longest
-            if sum(len(sector.inner) for sector in sectors if i in sector.inner) == 1:
-                least = 1 - attribute.farthest / attribute.longest / 2  # no other S has i
-            inside = np.array([least if i in sector.inner else 1.0 for sector in sectors])
-            products = np.hstack([products, products * inside[:, None]])
-        return math.sqrt(2 * float((s.sum() - s @ products).max()))
-
-    def _largest(self, sectors: Sequence[ReadSector]) -> float:
-        """The largest squared length, from the polynomial in the features."""
-        polynomial: dict[tuple[Any, ...], float] = defaultdict(float)
-        for sector in sectors:
-            outer: dict[tuple[Any, ...], float] = {(): 1.0}
-            for i in sector.inner:
-                attribute = self.attributes[i]
-                part: dict[tuple[Any, ...], float] = {(): attribute.longest}
-                part |= {((i, k), (i, k)): -1.0 for k in range(attribute.features)}
-                outer = _times(outer, part)
-            names = [name for S in sector.sets for name in self._names(S)]
-            inner: dict[tuple[Any, ...], float] = defaultdict(float)
-            for (a, first), (b, second) in itertools.product(enumerate(names), repeat=2):
-                inner[tuple(sorted(first + second))] += float(sector.matrix[a, b])
-            for name, value in _times(outer, inner).items():
-                polynomial[name] += value
-        return math.fsum(
-            abs(value) * math.prod(self._top(*place) for place in name)
-            for name, value in polynomial.items()
-        )
-
-    def _names(self, S: tuple[int, ...]) -> Iterator[tuple[tuple[int, int], ...]]:
-        for places in itertools.product(*(range(self.attributes[i].features) for i in S)):
-            yield tuple(zip(S, places, strict=True))
-
-    def _top(self, attribute: int, place: int) -> float:
-        """The largest size of a feature."""
-        return float(np.abs(self.attributes[attribute].rows[place]).max())
-
-
-def _choices(attribute: ReadAttribute) -> Iterator[str]:
-    yield "total"
-    if attribute.features:
-        yield "features"
-    if attribute.size - 1 > attribute.features:
-        yield "rest"
-
-
-def _times(left: Mapping[Any, float], right: Mapping[Any, float]) -> dict[Any, float]:
-    """The product of two polynomials."""
-    result: dict[Any, float] = defaultdict(float)
-    for (a, x), (b, y) in itertools.product(left.items(), right.items()):
-        result[tuple(sorted(a + b))] += x * y
-    return result
+        return farthest({i: own.columns for i, own in self.attributes.items()}, self.lengths)
 
 
 def check_tables(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
@@ -295,7 +227,7 @@ def check_tables(header: Header, arrays: Arrays, queries: Queries, checks: Check
     lower = lower_bound(header, arrays, queries) if "dual_w" in arrays else None
     count = sum(values.size * times for values, times in parts)
     lengths = _weighted_lengths(arrays, replace=replace)
-    if "sector_plain" in arrays:
+    if "residuals" in arrays:
         lengths = {"l2": strategy.farthest() if replace else strategy.longest()}
     sensitivities = {norm: rounded(value) for norm, value in lengths.items()}
     computed = Computed(
@@ -310,20 +242,28 @@ def check_tables(header: Header, arrays: Arrays, queries: Queries, checks: Check
 
 
 def measured_of(arrays: Arrays) -> MeasuredTables:
-    """The attributes and sectors of a file."""
+    """What a file measures.
+
+    Raises:
+        ValueError: a set comes twice, or has an attribute that is not there.
+    """
     sizes = arrays["sizes"].tolist()
-    if "sector_plain" not in arrays:
+    if "residuals" not in arrays:
         return _weighted(arrays, sizes)
-    order = arrays["ordered"].tolist()
+    order = arrays["ordered"].tolist() if "ordered" in arrays else []
     attributes = {i: ReadAttribute.plain(n, n / max(n - 1, 1)) for i, n in enumerate(sizes)}
     for k, i in enumerate(order):
-        attributes[i] = ReadAttribute.of(arrays[f"coordinates_{k}"], int(arrays["features"][k]))
-    sectors = [ReadSector(frozenset(Q + Sp), sets, E) for Q, Sp, sets, E in sectors_of(arrays)]
-    return MeasuredTables(attributes, sectors)
+        attributes[i] = ReadAttribute.of(arrays[f"coordinates_{k}"])
+    sets = [frozenset(T) for T in members_of(arrays["residuals"])]
+    wide = all(i < len(sizes) and sizes[i] > 1 for T in sets for i in T)
+    if len(set(sets)) < len(sets) or not wide or attributes.keys() != {*range(len(sizes))}:
+        raise ValueError("a set comes twice, or has an attribute without coordinates")
+    lengths = dict(zip(sets, arrays["precisions"].tolist(), strict=True))
+    return MeasuredTables(attributes, lengths)
 
 
 def _weighted(arrays: Arrays, sizes: Sequence[int]) -> MeasuredTables:
-    """Weighted products as sectors without features."""
+    """Coordinates that tell the same as weighted tables."""
     attributes = {i: ReadAttribute.plain(n, 1.0) for i, n in enumerate(sizes)}
     tau = {i: float(n) for i, n in enumerate(sizes)}
     for i, D in _designs(arrays).items():
@@ -338,8 +278,7 @@ def _weighted(arrays: Arrays, sizes: Sequence[int]) -> MeasuredTables:
             for T in itertools.combinations(S, count):
                 rest = math.prod(tau[i] for i in S if i not in T)
                 levels[frozenset(T)] += theta**2 / rest
-    sectors = [ReadSector(T, [()], np.array([[level]])) for T, level in levels.items()]
-    return MeasuredTables(attributes, sectors)
+    return MeasuredTables(attributes, levels)
 
 
 def _designs(arrays: Arrays) -> dict[int, Any]:
@@ -352,35 +291,45 @@ def _designs(arrays: Arrays) -> dict[int, Any]:
 
 
 def _weighted_lengths(arrays: Arrays, *, replace: bool) -> dict[str, float]:
-    """Sensitivities of weighted products, or bounds above them."""
+    """Sensitivities of weighted tables, or bounds above them."""
     if "weights" not in arrays:
         return {}
-    designs, sizes, lengths = _designs(arrays), arrays["sizes"].tolist(), {}
-    for norm, order in (("l1", 1), ("l2", 2)):
-        longest = {i: float(np.linalg.norm(D, order, axis=0).max()) for i, D in designs.items()}
-        parts = [
-            theta * math.prod(longest.get(i, 1.0) for i in S)
-            for S, theta in zip(
-                members_of(arrays["tables"]), arrays["weights"].tolist(), strict=True
-            )
-            if not replace or any(sizes[i] > 1 for i in S)
-        ]
-        apart = 1.0
-        if replace:
-            apart = 2.0 if designs or norm == "l1" else math.sqrt(2)
-        lengths[norm] = apart * (math.fsum(parts) if norm == "l1" else math.hypot(*parts))
+    designs, sizes = _designs(arrays), arrays["sizes"].tolist()
+    wide = [frozenset(i for i in S if sizes[i] > 1) for S in members_of(arrays["tables"])]
+    tables = [
+        (S, theta)
+        for S, theta in zip(wide, arrays["weights"].tolist(), strict=True)
+        if S or not replace
+    ]
+    longest = {i: float(np.abs(D).sum(axis=0).max()) for i, D in designs.items()}
+    sums = [theta * math.prod(longest.get(i, 1.0) for i in S) for S, theta in tables]
+    lengths = {"l1": (2 if replace else 1) * math.fsum(sums)}
+    columns = {i: ReadColumns(1.0, 0.0, 2.0) for i in range(len(sizes))}
+    columns |= {i: ReadColumns.of(D) for i, D in designs.items()}
+    squares: dict[frozenset[int], float] = defaultdict(float)
+    for S, theta in tables:
+        squares[S] += theta**2
+    whole = math.fsum(
+        square * math.prod(columns[i].longest for i in S) for S, square in squares.items()
+    )
+    if not replace:
+        lengths["l2"] = math.sqrt(whole)
+    elif designs:
+        lengths["l2"] = farthest(columns, squares)
+    else:
+        lengths["l2"] = math.sqrt(2 * whole)
     return lengths
 
 
 def _rows(arrays: Arrays, farthest: Mapping[str, Any]) -> dict[str, RowsOf]:
     """Of weighted tables by the attributes in which cells differ; else all at the farthest."""
     sizes = arrays["sizes"].tolist()
-    sets = [set(S) for S in members_of(arrays["tables"])] if "tables" in arrays else []
-    inside = set().union(*sets) if sets else set(range(len(sizes)))
-    used = [i for i in sorted(inside) if sizes[i] > 1]
+    weighted = "tables" in arrays
+    sets = [set(S) for S in members_of(arrays["tables" if weighted else "residuals"])]
+    used = [i for i in sorted(set().union(*sets)) if sizes[i] > 1]
     columns = math.prod(sizes[i] for i in used)
     copies = math.prod(sizes) // columns
-    if not sets or _designs(arrays) or len(used) > LISTED:
+    if not weighted or _designs(arrays) or len(used) > LISTED:
         return {norm: profile([far], [columns - 1], copies) for norm, far in farthest.items()}
     differing = [
         D for count in range(1, len(used) + 1) for D in itertools.combinations(used, count)

@@ -9,11 +9,9 @@ below the other and (x) the Kronecker product over the attributes in their order
     region tables    r 1_nu (x)_{i in T} Y_i (x)_{i not in T} 1^T, r the weight of T at the node nu,
                      Y_i the identity or coordinates
     blocks           R_b (x)_j v_j^T for each combination b of columns v_j of the bases
-    residuals        theta_T^(1/2) (x)_{i in T} n_i^(1/2) H_i (x)_{i not in T} 1^T
+    coordinates      s_T^(1/2) (x)_{i in T} Y_i (x)_{i not in T} 1^T, Y_i the coordinates of an
+                     attribute or (n_i/(n_i - 1))^(1/2) H_i
     weighted tables  theta_S (x)_{i in S} D_i (x)_{i not in S} 1^T, D_i the identity or a design
-    tables           C^T [(x)_Q (n_i/(n_i - 1))^(1/2) H_i (x)_Sp Z_i (x)_S F_i (x)_others 1^T; ...]
-                     over the sets S of a sector with E = C C^T; [F_i; Z_i] the coordinates, F_i the
-                     features
     Toeplitz         R_ij = r_{i - j}, i >= j
     recurrences      C_ij = sum_k g_ik prod_{j < m <= i} l_mk, i > j, C_ii the diagonal
     streams          C lower triangular, C^T C = sum_k c_k (N + s_k^2 W)^-1
@@ -120,12 +118,14 @@ def block_rows(arrays: Arrays) -> Iterator[Any]:
         yield kron(parts)
 
 
-def residual_rows(arrays: Arrays) -> Iterator[Any]:
-    """Of residuals."""
+def coordinate_rows(arrays: Arrays) -> Iterator[Any]:
+    """Of independent coordinates."""
     sizes = arrays["sizes"].tolist()
-    for T, theta in zip(members_of(arrays["residuals"]), arrays["precisions"], strict=True):
-        factors = {i: math.sqrt(sizes[i]) * contrasts(sizes[i]) for i in T}
-        yield math.sqrt(theta) * over_sizes(sizes, factors)
+    order = arrays["ordered"].tolist() if "ordered" in arrays else []
+    Y = {i: math.sqrt(n / (n - 1)) * contrasts(n) for i, n in enumerate(sizes) if n > 1}
+    Y |= {i: arrays[f"coordinates_{k}"] for k, i in enumerate(order)}
+    for T, s in zip(members_of(arrays["residuals"]), arrays["precisions"], strict=True):
+        yield math.sqrt(s) * over_sizes(sizes, {i: Y[i] for i in T})
 
 
 def weighted_rows(arrays: Arrays) -> Iterator[Any]:
@@ -146,60 +146,6 @@ def matrix_rows(arrays: Arrays) -> Iterator[Any]:
         shape = [n if i in T else 1 for i, n in enumerate(sizes)]
         cells = np.broadcast_to(rows.reshape(len(rows), *shape), (len(rows), *sizes))
         yield cells.reshape(len(rows), -1)
-
-
-def sector_rows(arrays: Arrays) -> Iterator[Any]:
-    """Of sectors."""
-    sizes, order = arrays["sizes"].tolist(), arrays["ordered"].tolist()
-    features = dict(zip(order, arrays["features"].tolist(), strict=True))
-    coordinates = {i: arrays[f"coordinates_{k}"] for k, i in enumerate(order)}
-    for plain, spectators, sets, E in sectors_of(arrays):
-        stacked = []
-        for S in sets:
-            factors = {i: math.sqrt(sizes[i] / (sizes[i] - 1)) * contrasts(sizes[i]) for i in plain}
-            factors |= {i: coordinates[i][features[i] :] for i in spectators}
-            factors |= {i: coordinates[i][: features[i]] for i in S}
-            rows = over_sizes(sizes, factors)
-            used = sorted(factors)
-            shape = [len(factors[i]) for i in used]
-            axes = [used.index(i) for i in S] + [used.index(i) for i in used if i not in S]
-            cube = rows.reshape(*shape, -1).transpose(*axes, len(used))
-            stacked.append(cube.reshape(math.prod(features[i] for i in S), -1))
-        yield (np.linalg.cholesky(E).T @ np.vstack(stacked)).reshape(-1, math.prod(sizes))
-
-
-def sectors_of(arrays: Arrays) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], list[Any], Any]]:
-    """Q, Sp, the sets S and E of every sector of a strategy for tables.
-
-    Raises:
-        ValueError: an attribute of the wrong kind or in two places, a sector that comes twice, an E
-            that is not symmetric, or more sets or entries.
-    """
-    sets, entries, start = iter(members_of(arrays["sets"])), arrays["entries"], 0
-    features = dict(zip(arrays["ordered"].tolist(), arrays["features"].tolist(), strict=True))
-    others, seen = set(range(arrays["sizes"].size)) - features.keys(), set()
-    for plain, spectators, count in zip(
-        members_of(arrays["sector_plain"]),
-        members_of(arrays["sector_spectators"]),
-        arrays["sector_sets"].tolist(),
-        strict=True,
-    ):
-        members = [next(sets) for _ in range(count)]
-        left = features.keys() - set(spectators)
-        kinds = others.issuperset(plain) and features.keys() >= set(spectators)
-        if not kinds or not all(left >= set(S) for S in members) or len(set(members)) < count:
-            raise ValueError("a sector has attributes of the wrong kind, or in two places")
-        if (plain, spectators) in seen:
-            raise ValueError("a sector comes twice")
-        seen.add((plain, spectators))
-        rows = sum(math.prod(features[i] for i in S) for S in members)
-        E = entries[start : start + rows**2].reshape(rows, rows)
-        if not np.array_equal(E, E.T):
-            raise ValueError("the matrix of a sector is not symmetric")
-        yield plain, spectators, members, E
-        start += rows**2
-    if start != entries.size or next(sets, None) is not None:
-        raise ValueError("there are more sets or entries than sectors have")
 
 
 def stream_rows(arrays: Arrays) -> Iterator[Any]:

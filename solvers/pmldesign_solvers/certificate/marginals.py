@@ -1,13 +1,13 @@
 r"""Both bounds on gamma_(p) of a collection of marginals, rounded outwards.
 
-In the letters of `norm.marginals`, for any u >= 0 with (sum_S m_S u_S^q)^(1/q) <= 1 and theta > 0,
+In the letters of `norm.marginals`, for any u >= 0 with (sum_S m_S u_S^q)^(1/q) <= 1 and s > 0,
 
-    sum_T d_T a_T^(1/2)  <=  gamma_(p)  <=  (sum_S m_S v_S^(p/2))^(1/p) (sum_T theta_T d_T)^(1/2).
+    sum_T d_T a_T^(1/2)  <=  gamma_(p)  <=  (sum_S m_S v_S^(p/2))^(1/p) (sum_T s_T)^(1/2).
 
 Where neighbours differ in two cells (`norm.marginals_pairs`), the sums leave out T = {}, a_T is
-multiplied by 2 b_T, and the largest squared distance of two cells takes the place of
-sum_T theta_T d_T. None of this mentions the number of cells, so that it never overflows. Every sum
-has positive terms, and both bounds are moved by more than the rounding of all of them.
+multiplied by 2 b_T, and the largest squared distance of two cells takes the place of sum_T s_T.
+None of this mentions the number of cells, so that it never overflows. Every sum has positive terms,
+and both bounds are moved by more than the rounding of all of them.
 """
 
 from __future__ import annotations
@@ -55,15 +55,17 @@ def upper_bound(
     Args:
         spaces: as above.
         weights: as above.
-        precisions: theta_T > 0, shape (R,).
+        precisions: s_T > 0, shape (R,).
         p: in [2, inf].
         squared_sensitivity: for pairs, the largest squared distance of two cells, rounded up.
     """
     scale = _scale(spaces, weights)
     ratio = (weights / (scale * spaces.cells)) ** 2
-    variances = ratio * (spaces.incidence.T @ (spaces.dimensions / precisions))
+    variances = ratio * (
+        spaces.incidence.T @ (spaces.dimensions * (spaces.dimensions / precisions))
+    )
     if squared_sensitivity is None:
-        squared_sensitivity = float(spaces.dimensions @ precisions)
+        squared_sensitivity = float(precisions.sum())
     size = power_mean(variances, p / 2, spaces.cells)
     return scale * float(np.sqrt(size) * np.sqrt(squared_sensitivity)) * (1 + _rounding(spaces))
 

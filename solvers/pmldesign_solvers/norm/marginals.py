@@ -9,13 +9,13 @@ residual space V_T (`subsets`) as a number, and gamma_(p) is the maximum of
     f(u) = sum_T d_T a_T^(1/2),    a_T = sum_{S >= T} c_S^2 u_S / m_S,
 
 over u >= 0 with (sum_S m_S u_S^q)^(1/q) <= 1, q = p/(p - 2); S >= T stands for inclusion.
-A strategy with the Gram matrix n sum_T theta_T P_T, P_T the projector on V_T, gives every cell the
-same column norm and all queries of a marginal the same variance:
+A strategy with the Gram matrix n sum_T (s_T / d_T) P_T, P_T the projector on V_T, gives every cell
+the same column norm and all queries of a marginal the same variance:
 
-    norm^2 = sum_T theta_T d_T,    v_S = c_S^2 / m_S^2 sum_{T <= S} d_T / theta_T,
+    norm^2 = sum_T s_T,    v_S = c_S^2 / m_S^2 sum_{T <= S} d_T^2 / s_T,
 
-and gamma_(p) is at most (sum_S m_S v_S^(p/2))^(1/p) times the norm. The best theta is proportional
-to a^(1/2). The bounds are those of `certificate.marginals`.
+and gamma_(p) is at most (sum_S m_S v_S^(p/2))^(1/p) times the norm. The best s_T is proportional to
+d_T a_T^(1/2). The bounds are those of `certificate.marginals`.
 
 References:
     Xiao, He, Zhang and Kifer, An optimal and scalable matrix mechanism for noisy marginals under
@@ -95,8 +95,8 @@ def _solve_cells(
     search = BoundsLoop(points, options, start)
     status = search.run(CLOSER)
     u = search.lower.u / dual_norm(search.lower.u, p, spaces.cells)
-    root = np.sqrt(search.upper.eigenvalues)
-    precisions = root / float(spaces.dimensions @ root)
+    terms = spaces.dimensions * np.sqrt(search.upper.eigenvalues)
+    precisions = terms / terms.sum()
     certificate = Certificate(
         lower_bound(spaces, weights, u, p), upper_bound(spaces, weights, precisions, p)
     )

@@ -13,16 +13,16 @@ of U together, their Laplacian is (2/n) b_T on V_T, b_T = sum_U rho_U (1 - prod_
 
     f(u, rho) = sum_T d_T (2 a_T b_T)^(1/2).
 
-A strategy sum_T n theta_T P_T has the variances v_S of `marginals` and the squared distances
+A strategy sum_T n (s_T / d_T) P_T has the variances v_S of `marginals` and the squared distances
 
-    D_U = 2 sum_T theta_T (d_T - prod_{i in T} (-1 if i in U, else n_i - 1)),
+    D_U = 2 sum_T s_T (1 - prod_{i in T and U} -1/(n_i - 1)),
 
-and gamma_(p) is at most (sum_S m_S v_S^(p/2) max_U D_U)^(1/2) with the p-norm of v; the best theta
-is proportional to (a/b)^(1/2). For given rho, u is found as for add-remove neighbours, with
+and gamma_(p) is at most (sum_S m_S v_S^(p/2) max_U D_U)^(1/2) with the p-norm of v; the best s_T
+is proportional to d_T (a/b)^(1/2). For given rho, u is found as for add-remove neighbours, with
 d_T (2 b_T)^(1/2) in place of d_T; for given u, rho is found as below. f is concave, and
 they take turns. Exchangeable attributes leave few types of sets U (`cell_pairs`); if they are
 more than MAX_TYPES, only two kinds of weights are tried, and D_U is bounded for all U at once by
-2 sum_T theta_T d_T (1 + max_{i in T} 1/(n_i - 1)).
+2 sum_T s_T (1 + max_{i in T} 1/(n_i - 1)).
 
 The best rho. With D_T = d_T (2 a_T)^(1/2) for given a, the dual function is
 concave in the weights x of some sets U,
@@ -157,7 +157,7 @@ class PairsPoint(Bounds):
     Attributes:
         u: shape (K,).
         b: shape (R,), zero for what is public.
-        precisions: theta, shape (R,), 0 for what is public; the largest D_U is 1.
+        precisions: s, shape (R,), 0 for what is public; the largest D_U is 1.
     """
 
     u: Array
@@ -196,7 +196,7 @@ class PairsProblem:
         used = frozenset(itertools.chain.from_iterable(subsets))
         marks = {(*sorted(table & used), len(sizes)): 1.0 for table in known}  # as one more
         self.sets = differing_sets([*sizes, 1], values | marks).without(agreed)
-        self._open = OpenParts(sizes, self.spaces.residuals, agreed)
+        self._open = OpenParts(self.spaces.residuals, agreed)
         self._types, type_of = np.unique(
             self.sets.types_of(self._open.sets), axis=0, return_inverse=True
         )
@@ -243,13 +243,11 @@ class PairsProblem:
         """The best rho for u, with the columns of C that it needs."""
         each = self._sizes * np.sqrt(2 * self._eigenvalues(u))
         sizes = np.bincount(self._type_of, weights=each)[1:].astype(np.float64)
-        numbers = np.bincount(self._open_type, weights=self._open.dimensions)[1:]
 
         def farthest(b: Array) -> Array | None:
             if not self.sets.listed:
                 return None
-            precisions = np.append(0.0, sizes / (numbers * np.sqrt(b)))
-            inner = self.sets.sums(self._types, precisions)
+            inner = self.sets.sums(self._types, np.append(0.0, sizes / np.sqrt(b)))
             differing = np.array([np.unravel_index(np.argmin(inner), inner.shape)])
             return np.asarray(self._columns(differing)[0, 1:])
 
@@ -262,7 +260,8 @@ class PairsProblem:
         spaces, measured = self.spaces.only(self.measured), self.measured
         b = (columns.T @ (rho / rho.sum()))[self._type_of]
         precisions = np.zeros(len(b))
-        precisions[measured] = np.sqrt(self._eigenvalues(u)[measured] / b[measured])
+        roots = np.sqrt(self._eigenvalues(u)[measured] / b[measured])
+        precisions[measured] = spaces.dimensions * roots
         precisions /= self._largest(precisions)
         return PairsPoint(
             lower=lower_bound(spaces, self._given, u, self._p, b=b[measured]),
@@ -280,6 +279,5 @@ class PairsProblem:
 
     def _largest(self, precisions: Array) -> float:
         """max_U D_U, rounded up."""
-        return self.sets.largest_distance(
-            self._types, self._open_type, self._open.totals(precisions), self._open.dimensions
-        )
+        totals = self._open.totals(precisions)
+        return self.sets.largest_distance(self._types, self._open_type, totals)

@@ -138,7 +138,8 @@ class MarginalsSolution(Outcome):
     Attributes:
         residuals: the R sets T of attributes that are measured, by size, then lexicographic. The
             empty one is the total, absent for pairs; attributes with one value occur in none.
-        precisions: theta_T > 0, shape (R,), of l2 sensitivity 1.
+        precisions: s_T > 0, shape (R,), what T adds to the squared length of a column; of l2
+            sensitivity 1.
     """
 
     residuals: tuple[tuple[int, ...], ...]

@@ -1,17 +1,25 @@
 r"""Two cells of a table of attributes, by the set of attributes in which they differ.
 
-In the letters of `subsets`, a Gram matrix G = n sum_T theta_T P_T, and any matrix like it,
-depends on a pair of cells through the set U of attributes in which they differ alone:
+Let a Gram matrix be a sum over sets T of attributes, with X_i of diagonal 1 at most,
 
-    n (P_T)_xy = prod_{i in T} (-1 if i in U, else n_i - 1).
+    G = sum_T s_T (x)_{i in T} X_i  (x)_{i not in T} 1 1^T,    s_T >= 0.
 
-Attributes with the same number of values that may be exchanged without a change of theta form a
-class. Then T and U count by how many attributes of each class they have, their types t and k. The
-sum over all T of a type is a product over the classes (of c attributes with s values) of
+Two cells that differ in the attributes U have the squared distance
 
-    K_c[t, k] = sum_j C(k, j) (-1)^j C(c - k, t - j) (s - 1)^(t - j),
+    D_U <= 2 sum_T s_T (1 - prod_{i in T and U} r_i),    r_i the least entry of X_i,
 
-the Krawtchouk polynomials, applied one axis at a time; K_c[t, k] / K_c[t, 0] are means.
+for it is linear in every entry of an X_i. It is equal where X_i is 1 on the diagonal and r_i off
+it: r_i = -1/(n_i - 1) for contrasts, X_i = n_i/(n_i - 1) (1 - 1 1^T/n_i), 0 for counts, X_i = 1.
+
+Attributes with the same number of values and the same r that may be exchanged without a change of
+s form a class. Then T and U count by how many attributes of each class they have, their types t and
+k, and the mean of the product over all T of a type is a product over the classes (of c attributes)
+of
+
+    K_c[t, k] = sum_j C(k, j) C(c - k, t - j) / C(c, t) r^j,
+
+for r = -1/(n - 1) the Krawtchouk polynomials over their values at 0. They are applied one axis at a
+time.
 """
 
 from __future__ import annotations
@@ -40,17 +48,23 @@ class DifferingSets:
 
     Attributes:
         classes: attributes that may be exchanged; those that occur in no set are in none.
-        values: s, the number of values of the attributes of each class, at least 2.
+        values: n, the number of values of the attributes of each class, at least 2.
+        ratios: r of each class, from -1 to 1.
     """
 
     classes: tuple[tuple[int, ...], ...]
     values: tuple[int, ...]
+    ratios: tuple[float, ...]
 
     def without(self, known: Collection[int]) -> DifferingSets:
         """The types of sets that have none of some attributes."""
         rest = [tuple(i for i in members if i not in known) for members in self.classes]
-        pairs = [(members, s) for members, s in zip(rest, self.values, strict=True) if members]
-        return DifferingSets(tuple(m for m, _ in pairs), tuple(s for _, s in pairs))
+        kept = [place for place, members in enumerate(rest) if members]
+        return DifferingSets(
+            tuple(rest[place] for place in kept),
+            tuple(self.values[place] for place in kept),
+            tuple(self.ratios[place] for place in kept),
+        )
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -72,7 +86,7 @@ class DifferingSets:
         return types
 
     def means(self, types: Indices, differing: Indices) -> Array:
-        """The mean of n (P_T)_xy / d_T over the sets U of some types, shape (U types, T types).
+        """The mean of prod_{i in T and U} r_i over the T of some types, shape (U types, T types).
 
         Args:
             types: of the T, shape (T types, classes).
@@ -80,69 +94,61 @@ class DifferingSets:
         """
         product = np.ones((len(differing), len(types)))
         for axis, degree in enumerate(types.max(axis=0, initial=0)):
-            table = self._tables(axis, int(degree))[1]
+            table = self._table(axis, int(degree))
             product *= table[types[:, axis][None, :], differing[:, axis][:, None]]
         return product
 
-    def sums(self, types: Indices, values: Array) -> Array:
-        """Sum over all T of value_T n (P_T)_xy for every type of U, shape `shape`.
+    def sums(self, types: Indices, totals: Array) -> Array:
+        """Sum over all T of s_T prod_{i in T and U} r_i for every type of U, shape `shape`.
 
         Args:
             types: distinct types, shape (T types, classes).
-            values: of each T of a type, shape (T types,).
+            totals: the sum of s_T over the T of each type, shape (T types,).
         """
         if not self.classes:  # cells that differ in nothing
-            return np.full((), values.sum())
+            return np.full((), totals.sum())
         degrees = types.max(axis=0, initial=0)
         tensor = np.zeros(tuple(degrees + 1))
-        tensor[tuple(types.T)] = values
+        tensor[tuple(types.T)] = totals
         for axis, degree in enumerate(degrees):
-            sizes, means = self._tables(axis, int(degree))
-            front = np.moveaxis(tensor, axis, -1) @ (sizes[:, None] * means)
+            front = np.moveaxis(tensor, axis, -1) @ self._table(axis, int(degree))
             tensor = np.moveaxis(front, -1, axis)
         return tensor
 
-    def distances(self, types: Indices, type_of: Indices, values: Array) -> Array:
-        """Squared distance of two cells for every type of U, shape `shape`, rounded up.
+    def distances(self, types: Indices, type_of: Indices, shares: Array) -> Array:
+        """D_U for every type of U, shape `shape`, rounded up.
 
-        The largest value of a type stands for all sets of it, and no distance falls with a value.
+        The largest s_T of a type stands for all its sets, and no distance falls with an s_T.
         The arguments are those of `largest_distance`.
         """
         if not self.classes:
             return np.zeros(())
         most = np.zeros(len(types))
-        np.maximum.at(most, type_of, values)
-        sums = self.sums(types, most)
-        rounding = (len(values) + 8 * sum(self.shape) + 100) * EPS
+        np.maximum.at(most, type_of, shares)
+        sums = self.sums(types, most * np.bincount(type_of, minlength=len(types)))
+        rounding = (len(shares) + 8 * sum(self.shape) + 100) * EPS
         squares = 2 * (sums.flat[0] * (1 + rounding) - sums)
         squares.flat[0] = 0.0
         return np.asarray(squares)
 
-    def largest_distance(
-        self, types: Indices, type_of: Indices, values: Array, dimensions: Array
-    ) -> float:
-        """Largest squared distance of two cells for G = n sum_T value_T P_T, rounded up.
-
-        Exact where sets of a type have equal values and the types of U are listed; more otherwise.
+    def largest_distance(self, types: Indices, type_of: Indices, shares: Array) -> float:
+        """The largest D_U, rounded up; more than that where the types of U are not listed.
 
         Args:
             types: distinct types, shape (T types, classes).
             type_of: the number of the type of each T, shape (R,).
-            values: of each T, at least 0, shape (R,).
-            dimensions: d_T, shape (R,).
+            shares: s_T, shape (R,).
         """
-        rounding = 1 + (len(values) + 8 * sum(self.shape) + 100) * EPS
         if self.listed:
-            return float(self.distances(types, type_of, values).max())
-        # every product is at least that of one difference, in the attribute of fewest values
-        fewest = np.array(
-            [
-                min((s for s, t in zip(self.values, row, strict=True) if t), default=2)
-                for row in types
-            ]
-        )
-        each = np.where(types.any(axis=1), 1 + 1 / (fewest - 1.0), 0.0)[type_of]
-        return 2 * float(each @ (values * dimensions)) * rounding
+            return float(self.distances(types, type_of, shares).max())
+        # a product of some r in a set is at least the least r of it, or that of all if none is
+        # negative
+        rounding = 1 + (len(shares) + 8 * sum(self.shape) + 100) * EPS
+        r = np.array(self.ratios)
+        least = [
+            min([float(np.prod(r**row)), *r[row > 0].tolist()]) for row in types.astype(np.float64)
+        ]
+        return 2 * float((1 - np.array(least))[type_of] @ shares) * rounding
 
     def counts(self) -> Array:
         """Number of cells that differ from a given one in a set of each type, shape `shape`."""
@@ -153,66 +159,63 @@ class DifferingSets:
             total = np.multiply.outer(total, np.array(sets))
         return total
 
-    def _tables(self, axis: int, degree: int) -> tuple[Array, Array]:
-        """K_c[t, 0] and K_c[t, k] / K_c[t, 0] for t up to a degree."""
-        c, s = len(self.classes[axis]), self.values[axis]
-        means = np.array(
+    def _table(self, axis: int, degree: int) -> Array:
+        """K_c[t, k] for t up to a degree."""
+        c, r = len(self.classes[axis]), self.ratios[axis]
+        rows = [
             [
-                [
-                    math.fsum(
-                        math.comb(k, j) * math.comb(c - k, t - j) / math.comb(c, t) / (1 - s) ** j
-                        for j in range(max(0, t + k - c), min(t, k) + 1)
-                    )
-                    for k in range(c + 1)
-                ]
-                for t in range(degree + 1)
+                math.fsum(
+                    math.comb(k, j) * math.comb(c - k, t - j) / math.comb(c, t) * r**j
+                    for j in range(max(0, t + k - c), min(t, k) + 1)
+                )
+                for k in range(c + 1)
             ]
-        )
-        sizes = [float(math.comb(c, t)) * float(s - 1) ** t for t in range(degree + 1)]
-        return np.array(sizes), means
+            for t in range(degree + 1)
+        ]
+        return np.array(rows)
 
 
 class OpenParts:
     """What sets T of attributes have beside those C in which two cells agree.
 
-    There n (P_T)_xy is that of T without C, times prod_{i in T and C} (n_i - 1).
+    Two cells that agree in C have the distance that T without C gives, for the sum of all s_T.
 
     Args:
-        sizes: number of values of each attribute.
         sets: the T.
         known: C.
 
     Attributes:
         sets: the distinct T without C.
-        dimensions: prod (n_i - 1) over each of these.
         place: the number among them of each T without C.
     """
 
-    def __init__(
-        self, sizes: Sequence[int], sets: Sequence[tuple[int, ...]], known: Collection[int]
-    ) -> None:
+    def __init__(self, sets: Sequence[tuple[int, ...]], known: Collection[int]) -> None:
         parts = [tuple(i for i in T if i not in known) for T in sets]
         number = {part: k for k, part in enumerate(dict.fromkeys(parts))}
         self.sets = tuple(number)
         self.place = np.array([number[part] for part in parts], dtype=np.intp)
-        self.dimensions = np.array(
-            [math.prod(float(sizes[i] - 1) for i in part) for part in self.sets]
-        )
-        agreed = [math.prod(float(sizes[i] - 1) for i in T if i in known) for T in sets]
-        self._agreed = np.array(agreed)
 
-    def totals(self, values: Array) -> Array:
-        """The value of each distinct set in which two cells may differ, shape (sets,)."""
-        return np.bincount(self.place, weights=values * self._agreed).astype(np.float64)
+    def totals(self, shares: Array) -> Array:
+        """The sum of s_T of each distinct set in which two cells may differ, shape (sets,)."""
+        return np.bincount(self.place, weights=shares).astype(np.float64)
 
 
-def differing_sets(sizes: Sequence[int], sets: Sets) -> DifferingSets:
+def contrast_ratios(sizes: Sequence[int]) -> list[float]:
+    """R of contrasts of each attribute; 0 of one with a single value, where no cells differ."""
+    return [-1.0 / (size - 1) if size > 1 else 0.0 for size in sizes]
+
+
+def differing_sets(
+    sizes: Sequence[int], sets: Sets, ratios: Sequence[float] | None = None
+) -> DifferingSets:
     """The types of sets of attributes for values that some exchanges do not change.
 
     Args:
         sizes: number of values of each attribute.
         sets: the value of each set; attributes with one value do not count.
+        ratios: r of each attribute; None for contrasts.
     """
+    ratios = contrast_ratios(sizes) if ratios is None else ratios
     rest: dict[int, dict[tuple[int, ...], float]] = {}
     for members, value in sets.items():
         for i in members:
@@ -223,7 +226,8 @@ def differing_sets(sizes: Sequence[int], sets: Sets) -> DifferingSets:
     for i in sorted(rest):
         for alike in classes:
             first = alike[0]
-            if sizes[first] == sizes[i] and _exchangeable(rest[first], rest[i], first, i):
+            same = sizes[first] == sizes[i] and ratios[first] == ratios[i]
+            if same and _exchangeable(rest[first], rest[i], first, i):
                 alike.append(i)
                 break
         else:
@@ -231,6 +235,7 @@ def differing_sets(sizes: Sequence[int], sets: Sets) -> DifferingSets:
     return DifferingSets(
         classes=tuple(tuple(alike) for alike in classes),
         values=tuple(sizes[alike[0]] for alike in classes),
+        ratios=tuple(ratios[alike[0]] for alike in classes),
     )
 
 

@@ -5,9 +5,8 @@ free_vector     the strategy whose total is predicted along a free vector
 even_weights    the same with the weights of sets that are best at p = inf
 apart           the same where records are replaced and distances count
 sectors         sets of plain attributes of which the same is asked, and small matrices on the few
-                directions of each ordered attribute that are coupled
-couplings       the strategy improved by couplings that keep the diagonal constant
-variances       those of all answers, exact or rounded up
+                directions of each ordered attribute that lower bounds keep
+variances       those of all answers, rounded up
 upper_bound     what a strategy is worth, certified
 lower           lower bounds, certified; frames has the directions that they keep
 solve           strategies with their certified values, in turn, as far as gap and time ask for
@@ -19,11 +18,10 @@ __getattr__ = face(
     __name__,
     {
         "even_weights": "extreme_queries length_rows variance_rows",
-        "free_vector": "Measured",
+        "free_vector": "Coordinates Measured",
         "lower": "DualPoint PairBound SectorBound lower_bound",
         "problem": "Tables",
         "query_weights": "Question weighted",
-        "sectors": "Sector",
         "variances": "Asked Variances",
     },
 )

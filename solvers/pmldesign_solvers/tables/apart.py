@@ -1,6 +1,6 @@
 r"""What is measured of each ordered attribute where records are replaced and the total is public.
 
-Without couplings two cells that differ in the attributes U have half the squared distance
+Two cells that differ in the attributes U have half the squared distance
 
     sum_S s_S (1 - prod_{i in S and U} l_i),    l_i the least entry of X0_i,
 

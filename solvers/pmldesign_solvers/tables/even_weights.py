@@ -1,6 +1,6 @@
 r"""Weights of sets where the largest variance counts (p = inf), or the largest distance (replace).
 
-Without couplings the Gram matrix is sum_S s_S (x)_{i in S} X0_i (x) 1 1^T (`free_vector`), and
+The Gram matrix is sum_S s_S (x)_{i in S} X0_i (x) 1 1^T (`free_vector`), and
 query q has the variance sum_S b_qS / s_S. The squared sensitivity is a largest sum of d_US s_S: a
 single one with d = 1 under add-remove. Whatever the X0_i, the best s minimises
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import scipy
@@ -27,7 +27,6 @@ import scipy
 from pmldesign_solvers.operators.lbfgs import best_point
 from pmldesign_solvers.operators.operator import TINY, Array
 from pmldesign_solvers.tables.problem import Attributes
-from pmldesign_solvers.tables.sectors import Sector
 
 SHARPNESS = (20.0, 80.0, 320.0, 1280.0)
 """Of log-sum-exp in turn: with n terms it is at most log(n) / 1280 too large in the end."""
@@ -130,21 +129,6 @@ def variance_rows(
         values.append(block[kept])
     entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
     return scipy.sparse.csr_matrix(entries, shape=(count, len(places)))
-
-
-def as_sectors(
-    sets: Sequence[Attributes], weights: Array, ordered: Collection[int]
-) -> tuple[Sector, ...]:
-    """The small matrices of a strategy without couplings."""
-    return tuple(
-        Sector(
-            tuple(i for i in s if i not in ordered),
-            tuple(i for i in s if i in ordered),
-            ((),),
-            np.array([[weight]]),
-        )
-        for s, weight in zip(sets, weights.tolist(), strict=True)
-    )
 
 
 def _columns(

@@ -25,21 +25,19 @@ N = (W^(1/2) Gamma W^(1/2))^(1/2), X <- W^(-1/2) N W^(-1/2) scaled to diagonal 1
 w_j <- w_j (N_jj / (w_j tr N))^SPEED, log w by Anderson acceleration (`fixed_point`). Every step is
 a strategy; the best one is kept.
 
-What is measured of one ordered attribute: X0 = Y^T Y in an orthonormal basis whose first directions
-are the features f of the cells: those in which the total and the rest of the attribute are asked
-for together. With X = C C^T, z = C^-1 1 / tau^(1/2) and an orthonormal Q whose columns are
-orthogonal to z,
+Of one ordered attribute X0 = Y^T Y is measured. With X = C C^T, z = C^-1 1 / tau^(1/2) and an
+orthonormal Q whose columns are orthogonal to z,
 
     Y = (1 - 1/tau)^(-1/2) Q^T C^T,    Psi = (1 - 1/tau)^(1/2) C^-T Q,    v = C^-T z / tau^(1/2),
 
-(v, Psi) the inverse of 1^T above Y. With d = Psi^T G v and D = Psi^T G Psi the features are
-(t + D)^-1 d, D d, D^2 d, ... in turn.
+(v, Psi) the inverse of 1^T above Y. Y x for the cells x of each set S, times s_S^(1/2), are
+coordinates that do not depend on each other (`Coordinates`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,8 +45,8 @@ import scipy
 
 from pmldesign_solvers.norm.fixed_point import Anderson
 from pmldesign_solvers.operators.merge import FLOOR as LEAST
-from pmldesign_solvers.operators.operator import EPS, TINY, Array, Operator
-from pmldesign_solvers.tables.problem import ClosedForm, Tables, Value
+from pmldesign_solvers.operators.operator import TINY, Array, Operator
+from pmldesign_solvers.tables.problem import Attributes, ClosedForm, Tables, Value
 
 SPEED = 1.6
 """Exponent of the steps of w; accelerated, to 1e-9 in 9 to 11 steps where 1 took 9 to 13."""
@@ -62,6 +60,8 @@ MAX_STEPS = 100
 """A stop that is not reached: 9 to 13 steps are usual."""
 SETTLED = 1e-8
 """Relative gain of a step that ends the iteration."""
+LEAST_SHARE = 1e-9
+"""Of s_S, as a part of the largest: a set that nobody asks about is measured a little."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,57 +218,50 @@ class Measured:
     """What is measured of one ordered attribute.
 
     Attributes:
-        rows: Y, shape (n - 1, n), features first; no column is longer than 1.
+        rows: Y, shape (n - 1, n); no column is longer than 1.
         inverse: (v, Psi), shape (n, n), the inverse of 1^T above Y.
     """
 
     rows: Array
     inverse: Array
 
+    @classmethod
+    def of(cls, x: Array) -> Measured:
+        """Y and its inverse from X, by a reflection that takes z to the first axis."""
+        n = len(x)
+        left = np.asarray(np.linalg.cholesky(x))
+        inverse = scipy.linalg.solve_triangular(left, np.eye(n), lower=True)
+        z = inverse.sum(axis=1)
+        tau = float(z @ z)
+        z /= math.sqrt(tau)
+        v = np.asarray(inverse.T @ (z / math.sqrt(tau)))
+        z[0] += math.copysign(1.0, z[0])
+        z /= np.linalg.norm(z)
+        rest = math.sqrt(1 - 1 / tau)
+        rows = (left - np.outer(left @ (2 * z), z))[:, 1:].T / rest
+        psi = (inverse.T - np.outer(inverse.T @ (2 * z), z))[:, 1:] * rest
+        length = math.sqrt(float(np.einsum("ij,ij->j", rows, rows).max()))
+        return cls(np.asarray(rows / length), np.column_stack([v, psi * length]))
 
-def measured(x: Array, grams: Sequence[Array], shares: Sequence[float], features: int) -> Measured:
-    """Y and its inverse from X, for some of its directions as features.
 
-    Args:
-        x: X of the attribute.
-        grams: G_k of its factors.
-        shares: how much each factor counts in the choice of the features.
-        features: their number.
+@dataclass(frozen=True, slots=True, eq=False)
+class Coordinates:
+    """A strategy of independent coordinates.
+
+    Attributes:
+        attributes: Y of each ordered attribute, and its inverse.
+        sets: S.
+        precisions: s_S > 0, shape (sets,): the squared length of a column is their sum, 1 at most.
     """
-    v, rows, psi = _bases(x)
-    if features:
-        gram = np.asarray(sum(share * g for share, g in zip(shares, grams, strict=True)))
-        turn = _directions(gram, v, psi, features)
-        rows, psi = turn.T @ rows, psi @ turn
-    length = math.sqrt(float(np.einsum("ij,ij->j", rows, rows).max()))
-    return Measured(rows / length, np.column_stack([v, psi * length]))
+
+    attributes: dict[int, Measured]
+    sets: tuple[Attributes, ...]
+    precisions: Array
 
 
-def _bases(x: Array) -> tuple[Array, Array, Array]:
-    """v, Y and Psi, by a reflection that takes z to the first axis."""
-    n = len(x)
-    left = np.asarray(np.linalg.cholesky(x))
-    inverse = scipy.linalg.solve_triangular(left, np.eye(n), lower=True)
-    z = inverse.sum(axis=1)
-    tau = float(z @ z)
-    z /= math.sqrt(tau)
-    v = np.asarray(inverse.T @ (z / math.sqrt(tau)))
-    z[0] += math.copysign(1.0, z[0])
-    z /= np.linalg.norm(z)
-    rest = math.sqrt(1 - 1 / tau)
-    rows = np.asarray((left - np.outer(left @ (2 * z), z))[:, 1:].T / rest)
-    psi = (inverse.T - np.outer(inverse.T @ (2 * z), z))[:, 1:] * rest
-    return v, rows, np.asarray(psi)
-
-
-def _directions(gram: Array, v: Array, psi: Array, features: int) -> Array:
-    """An orthonormal basis of what Y measures, the directions of the features first."""
-    image = gram @ v
-    t, d, inner = float(v @ image), psi.T @ image, psi.T @ (gram @ psi)
-    shift = t + EPS * float(np.trace(inner))
-    columns = [np.linalg.solve(inner + shift * np.eye(len(d)), d)]
-    for _ in range(1, features):
-        d = inner @ d
-        columns.append(d)
-    scaled = [x / max(float(np.abs(x).max(initial=0.0)), TINY) for x in columns]
-    return np.linalg.qr(np.array(scaled).T, mode="complete")[0]
+def coordinates(problem: Tables, point: FreeVector) -> Coordinates:
+    """The strategy at a point of the fixed point, with the best s_S where the total counts too."""
+    roots = ClosedForm(problem)(point.h, point.t, problem.weights).roots
+    shares = np.maximum(roots, LEAST_SHARE * roots.max())
+    attributes = {i: Measured.of(x) for i, x in point.grams.items()}
+    return Coordinates(attributes, problem.spaces.residuals, shares / shares.sum())

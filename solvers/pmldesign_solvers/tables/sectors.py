@@ -154,24 +154,6 @@ def subsets(members: Sequence[int]) -> Iterator[tuple[int, ...]]:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sector:
-    """E for one set of plain attributes and one of spectators.
-
-    Attributes:
-        plain: Q.
-        spectators: Sp.
-        sets: the sets S of other ordered attributes, in the order of the rows of E: those of S are
-            the products of the features of its attributes, the last one fastest.
-        matrix: E.
-    """
-
-    plain: Attributes
-    spectators: Attributes
-    sets: tuple[Attributes, ...]
-    matrix: Array
-
-
 class Space:
     """The products of kept directions that the tables with some spectators see.
 

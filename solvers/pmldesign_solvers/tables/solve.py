@@ -1,21 +1,18 @@
 """gamma_(p) of tables that cross plain attributes with ordered ones: a strategy and both bounds.
 
-The strategy with a free vector comes first, with the closed form of the lower bound; then couplings
-and sectors in turn, with more and more features and directions, as far as the gap and the time ask
-for and the work allows. The bounds do not meet in general.
+The strategy with a free vector comes first, with the closed form of the lower bound; then the lower
+bounds on more and more directions of the ordered attributes, as far as the gap and the time ask for
+and the work allows. The bounds do not meet in general.
 
 At p > 2 both speak of the problem at p = 2 whose queries have dual weights (`query_weights`); at
-p = inf a strategy whose largest variances are even is better (`even_weights`).
-
-Strategies are made from a point of the fixed point (`Candidates`), with their certified values:
-couplings on features, or none and the weights of sets that are best at p = inf or where the total
-is public and records are replaced (`couplings`, `even_weights`).
+p = inf a strategy whose largest variances are even is better (`even_weights`), and likewise where
+the total is public and records are replaced (`apart`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,10 +22,9 @@ from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.bounds_loop import Stages
 from pmldesign_solvers.norm.solution import DEFAULTS, Outcome, SolverOptions, Status, Step
 from pmldesign_solvers.operators.operator import Array
-from pmldesign_solvers.tables import apart, couplings, even_weights, free_vector, sectors
-from pmldesign_solvers.tables.couplings import Coupled
+from pmldesign_solvers.tables import apart, even_weights, free_vector, sectors
 from pmldesign_solvers.tables.frames import asked_by_few
-from pmldesign_solvers.tables.free_vector import FreeVector, Watch
+from pmldesign_solvers.tables.free_vector import Coordinates, FreeVector, Watch
 from pmldesign_solvers.tables.lower import DualPoint, SectorBound
 from pmldesign_solvers.tables.problem import Attributes, Tables
 from pmldesign_solvers.tables.query_weights import Question, weighted
@@ -36,12 +32,9 @@ from pmldesign_solvers.tables.upper_bound import upper_bound
 from pmldesign_solvers.tables.variances import Asked, asked_plain
 from pmldesign_solvers.tables.variances import asked as asked_ordered
 
-COUPLING_STEPS = 400
-"""Of L-BFGS."""
-
 
 class Candidates:
-    """Strategies that measure the same of each attribute.
+    """Strategies that measure the same of each attribute, with their certified values.
 
     Args:
         question: what is asked.
@@ -49,7 +42,6 @@ class Candidates:
         p: in [2, inf].
         start: what is measured of each attribute.
         proceed: asked after every step of a search; where it says no, what there is counts.
-        ask: raises an error where couplings are to be given up, as for `couplings.solve`.
     """
 
     def __init__(
@@ -59,40 +51,31 @@ class Candidates:
         p: float,
         start: FreeVector,
         proceed: Callable[[], bool],
-        ask: Callable[[float], None],
     ) -> None:
         self._question, self.problem, self.p = question, problem, p
-        self.start, self._proceed, self._ask = start, proceed, ask
+        self.start, self._proceed = start, proceed
 
-    def coupled(self, features: Mapping[int, int]) -> tuple[float, Coupled]:
-        """The best strategy with these features, and its certified value."""
-        asked = {"ask": self._ask} if any(features.values()) else {}  # a first one is always found
-        strategy = couplings.solve(
-            self.problem,
-            self.start,
-            features,
-            steps=COUPLING_STEPS,
-            proceed=self._proceed,
-            **asked,
-        )
+    def first(self) -> tuple[float, Coordinates]:
+        """The strategy of the fixed point."""
+        strategy = free_vector.coordinates(self.problem, self.start)
         return self._value(strategy, self._asked(strategy)), strategy
 
-    def even(self, strategy: Coupled) -> tuple[float, Coupled]:
-        """A strategy without couplings, with the best weights of sets where p is inf."""
-        asked, sets = self._asked(strategy), self.problem.spaces.residuals
-        weights = even_weights.even_weights(self._rows(asked, sets), proceed=self._proceed)
-        sectors = even_weights.as_sectors(sets, weights, strategy.attributes)
-        strategy = replace(strategy, sectors=sectors)
+    def even(self, strategy: Coordinates) -> tuple[float, Coordinates]:
+        """The best weights of sets where p is inf."""
+        asked = self._asked(strategy)
+        rows = self._rows(asked, strategy.sets)
+        shares = even_weights.even_weights(rows, proceed=self._proceed)
+        strategy = replace(strategy, precisions=shares)
         return self._value(strategy, asked), strategy
 
-    def public_total(self, strategy: Coupled, *, search: bool) -> Coupled:
-        """A strategy without couplings and total, with the best weights of sets under replace.
+    def public_total(self, strategy: Coordinates, *, search: bool) -> Coordinates:
+        """A strategy without the total, with the best weights of sets under replace.
 
         Args:
             strategy: what it measures of each attribute.
             search: whether to look for something better to measure.
         """
-        sets = [s for s in self.problem.spaces.residuals if s]
+        sets = tuple(s for s in self.problem.spaces.residuals if s)
         attributes, squares = strategy.attributes, self.start.value.roots[-len(sets) :] ** 2
         if attributes and search:
             attributes, squares = apart.best(self.problem, attributes, proceed=self._proceed)
@@ -101,53 +84,50 @@ class Candidates:
         if math.isinf(self.p):
             rows = self._rows(self._asked(strategy), sets)
         lengths = even_weights.length_rows(self._least(strategy), sets)
-        weights = even_weights.even_weights(rows, lengths, proceed=self._proceed)
-        return replace(strategy, sectors=even_weights.as_sectors(sets, weights, attributes))
+        shares = even_weights.even_weights(rows, lengths, proceed=self._proceed)
+        return replace(strategy, sets=sets, precisions=shares)
 
     def _rows(self, asked: list[Asked], sets: Sequence[Attributes]) -> scipy.sparse.csr_matrix:
         """The variances of extreme queries, a column for each set."""
         return even_weights.variance_rows(
-            [even_weights.extreme_queries(queries.numbers) for queries in asked],
+            [even_weights.extreme_queries(queries.pairs) for queries in asked],
             self._question.attribute,
             self._question.tables,
             self._question.scales,
             {s: place for place, s in enumerate(sets)},
         )
 
-    def _least(self, strategy: Coupled) -> dict[int, float]:
+    def _least(self, strategy: Coordinates) -> dict[int, float]:
         """The least entry of X0_i of each attribute."""
         least = {i: -1 / (n - 1) for i, n in enumerate(self.problem.sizes) if n > 1}
         for i, measured in strategy.attributes.items():
             least[i] = float((measured.rows.T @ measured.rows).min())
         return {i: least[i] for i in self.problem.factors if i in least}
 
-    def _asked(self, strategy: Coupled) -> list[Asked]:
+    def _asked(self, strategy: Coordinates) -> list[Asked]:
         """The numbers of all factors' queries."""
         return [
-            asked_ordered(i, operator, strategy.attributes[i], strategy.features[i])
+            asked_ordered(i, operator, strategy.attributes[i])
             if i in strategy.attributes and operator is not None
             else asked_plain(i, self._question.sizes[i], operator)
             for i, operator in zip(self._question.attribute, self._question.factors, strict=True)
         ]
 
-    def _value(self, strategy: Coupled, asked: list[Asked]) -> float:
+    def _value(self, strategy: Coordinates, asked: list[Asked]) -> float:
         """Certified upper bound on the norm."""
         return upper_bound(strategy, asked, self._question, self.p)
 
 
-SEARCHED, EVALUATED = 4e9, 3e10
-"""Most work, in cubes of sizes, of one step of a search (about a second) and of one bound."""
+EVALUATED = 3e10
+"""Most work, in cubes of sizes, of one bound."""
 MOVED = 2e7
 """Most cubes of sizes for moving coordinates, a few hundred steps of a hundredth of a second."""
 WAYS_KEPT = (256, 128, 64, 32)
 """Columns of all that some ways ask about an attribute, in turn until they can be afforded."""
 MOST_ROWS = 2000
 """Of a matrix of that bound, which `verify` decomposes too."""
-STAGES = ((1, 4), (2, 6))
-"""Features, and directions of the lower bound, in turn.
-
-Three features take 15 s more on the tables of fourteen attributes and gain 2e-5.
-"""
+DIRECTIONS = (4, 6)
+"""Of each ordered attribute that the lower bound keeps, in turn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -165,17 +145,17 @@ class TablesSolution(Outcome):
         public: the strategy where the total is public, if one was asked for, of any sensitivity.
     """
 
-    strategy: Coupled
-    public: Coupled | None
+    strategy: Coordinates
+    public: Coordinates | None
     problem: Tables
     cell_weights: dict[int, Array]
 
 
 @dataclass(slots=True)
-class _Best(Stages[Coupled], Watch):
+class _Best(Stages[Coordinates], Watch):
     """The best of either side so far."""
 
-    public: Coupled | None = None
+    public: Coordinates | None = None
     stopped: bool = False
 
     def search(self, point: FreeVector) -> bool:
@@ -198,7 +178,7 @@ def solve(
     question: Question,
     p: float,
     *,
-    coupled: bool = True,
+    total: bool = True,
     options: SolverOptions = DEFAULTS,
 ) -> TablesSolution:
     """Compute bounds on gamma_(p), and a strategy that attains the upper one.
@@ -206,7 +186,7 @@ def solve(
     Args:
         question: what is asked.
         p: in [2, inf].
-        coupled: whether the strategy may have couplings; if not, it is followed by one for replaced
+        total: whether the total is protected; if not, the strategy is followed by one for replaced
             records, whose total is public, and by the weights for lower bounds on that.
         options: when to stop; the steps are those of all searches together. A first strategy is
             always found; the callback is called with the bounds so far, in
@@ -217,9 +197,9 @@ def solve(
     """
     best = _Best(options)
     problem, query_weights = weighted(question, p, watch=best, options=options)
-    point = free_vector.best(problem, total=coupled, watch=best)
-    candidates = Candidates(question, problem, p, point, best.proceed, best.ask)
-    strategy, status = best.run(_stages(best, candidates, coupled=coupled))
+    point = free_vector.best(problem, total=total, watch=best)
+    candidates = Candidates(question, problem, p, point, best.proceed)
+    strategy, status = best.run(_stages(best, candidates, total=total))
     return TablesSolution(
         strategy=strategy,
         public=best.public,
@@ -234,14 +214,14 @@ def solve(
     )
 
 
-def _stages(best: _Best, candidates: Candidates, *, coupled: bool) -> Iterator[None]:
+def _stages(best: _Best, candidates: Candidates, *, total: bool) -> Iterator[None]:
     """Better and better bounds, the cheap ones first."""
     problem, cells = candidates.problem, candidates.start.cells
-    value, strategy = candidates.coupled(dict.fromkeys(cells, 0))
+    value, strategy = candidates.first()
     best.above(value, strategy)
-    point, features = DualPoint.of(problem, cells), dict.fromkeys(cells, 0)
+    point = DualPoint.of(problem, cells)
     best.lower = _lower(problem, point, 0)
-    if not coupled:
+    if not total:
         if any(problem.spaces.residuals):
             cubes = sum(problem.sizes[i] ** 3 * len(problem.factors[i]) for i in problem.ordered)
             best.public = candidates.public_total(strategy, search=cubes <= MOVED)
@@ -250,16 +230,11 @@ def _stages(best: _Best, candidates: Candidates, *, coupled: bool) -> Iterator[N
     if math.isinf(candidates.p):
         best.above(*candidates.even(strategy))
     yield
-    for wanted, directions in STAGES if cells else ():
+    for directions in DIRECTIONS if cells else ():
         best.lower = max(best.lower, _lower(problem, point, directions, best.ask))
         yield
-        if wanted == 1:
+        if directions == DIRECTIONS[0]:
             best.lower = max(best.lower, _lower_of_ways(problem, point, directions, best.ask))
-            yield
-        more = sectors.affordable(problem, wanted, SEARCHED)
-        if more != features:
-            features = more
-            best.above(*candidates.coupled(features))
             yield
 
 

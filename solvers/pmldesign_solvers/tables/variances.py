@@ -1,38 +1,39 @@
-r"""Exact variances of all answers of a coupled strategy, for all tables alike at once.
+r"""Variances of all answers of a strategy of independent coordinates, for many tables at once.
 
-In the letters of `couplings`, a query a on an ordered attribute is phi = a^T (v, Psi_f) on the kept
-directions and kappa = norm(a^T Psi off the features)^2 beyond them; a count of a plain attribute
-has h = (n - 1)^2 / n^2, t = 1/n^2. The query of table T made of these has the variance
+A query a on attribute i has the pair (t, h) = ((a^T v)^2, norm(a^T Psi)^2); of a plain attribute
+v = 1/n and Psi Psi^T = (1 - 1/n)(1 - 1 1^T/n). The query of table T made of one for each attribute
+has the variance
 
-    sum_{Q, Sp} prod_Q h prod_(plain off Q) t prod_Sp kappa phi^T (E_{Q,Sp}^-1 on T) phi,
+    sum_{S in T} (prod_{i in S} h_i prod_{i in T off S} t_i) / s_S,
 
-which is a tensor of small size, one axis for each ordered attribute of T, applied to the numbers
-(phi phi^T, kappa) of the queries of each. Sums over all queries need the sums of these numbers
-only. All counts of a plain attribute have the same two numbers, so that tables of the same ordered
-factors and as many such attributes are alike: their tensors are one array.
+a tensor 1/s of shape 2 x ... x 2 applied to the pairs. Sums over all queries need the sums of pairs
+only, and an attribute whose queries have the same pair, as its counts, needs that alone: tables of
+as many attributes are then one array.
 
-The numbers (phi phi^T, kappa) and (t, h) are rounded up: for certified upper bounds phi is taken to
-be off by delta, phi phi^T counts as (1 + ETA) phi phi^T + (1 + 1/ETA) d diag(delta^2), which is at
+Pairs of ordered attributes are rounded up, for certified upper bounds: a^T (v, Psi) is taken to be
+off by delta, and its square counts as (1 + ETA) (a^T (v, Psi))^2 + (1 + 1/ETA) delta^2, which is at
 least as large.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, Indices, Operator
 from pmldesign_solvers.structure import kronecker
+from pmldesign_solvers.structure.subsets import residual_spaces
 from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.tables.problem import Attributes, padded
-from pmldesign_solvers.tables.sectors import Sector, subsets
 
 ETA = 1e-11
-"""Relative size of what is added to a variance for the rounding of phi."""
+"""Relative size of what is added to a variance for the rounding of a^T (v, Psi)."""
 BLOCK = 2**18
 """Variances that are formed at once: they fit into the caches of a processor."""
 
@@ -43,239 +44,226 @@ class Asked:
 
     Attributes:
         attribute: which one.
-        numbers: shape (m, d^2 + 1): phi phi^T and kappa of each query; of a plain attribute (m, 2),
-            t and h.
+        pairs: t and h of each query, shape (m, 2).
     """
 
     attribute: int
-    numbers: Array
-
-    @cached_property
-    def sums(self) -> Array:
-        """The numbers summed over all queries, shape (1, numbers)."""
-        return np.asarray(self.numbers.sum(axis=0, keepdims=True))
+    pairs: Array
 
     @cached_property
     def alike(self) -> bool:
-        """Whether all queries have the same numbers."""
-        return bool((self.numbers == self.numbers[0]).all())
+        """Whether all queries have the same pair."""
+        return bool((self.pairs == self.pairs[0]).all())
 
 
-def asked(attribute: int, operator: Operator, basis: Measured, features: int) -> Asked:
-    """The numbers of an ordered attribute's queries, upwards."""
-    n, d = len(basis.inverse), features + 1
-    image = operator.matvec(basis.inverse)
+def asked(attribute: int, operator: Operator, measured: Measured) -> Asked:
+    """The pairs of an ordered attribute's queries, upwards."""
+    n = len(measured.inverse)
     sizes = np.sqrt(np.maximum(operator.row_norms(np.eye(n)), 1.0))
-    delta = (n + 8) * EPS * math.sqrt(n) * np.linalg.norm(basis.inverse, axis=0)
-    squares = (1 + 1 / ETA) * np.multiply.outer(sizes**2, delta**2)
-    phi = image[:, :d]
-    pairs = (1 + ETA) * phi[:, :, None] * phi[:, None, :]
-    pairs[:, np.arange(d), np.arange(d)] += d * squares[:, :d]
-    kappa = (1 + ETA) * (image[:, d:] ** 2).sum(axis=1) + squares[:, d:].sum(axis=1)
-    return Asked(attribute, np.column_stack([pairs.reshape(len(phi), -1), kappa]))
+    delta = (n + 8) * EPS * math.sqrt(n) * np.linalg.norm(measured.inverse, axis=0)
+    squares = (1 + ETA) * operator.matvec(measured.inverse) ** 2
+    squares += (1 + 1 / ETA) * np.multiply.outer(sizes**2, delta**2)
+    return Asked(attribute, np.column_stack([squares[:, 0], squares[:, 1:].sum(axis=1)]))
 
 
 def asked_plain(attribute: int, size: int, operator: Operator | None) -> Asked:
     """What is asked of a plain attribute; None for its counts."""
     if operator is None:
-        squares, sums = np.ones(size), np.ones(size)
-    else:
-        squares, sums = operator.row_norms(np.eye(size)), operator.matvec(np.ones(size))
+        return Asked(attribute, np.tile([1 / size**2, ((size - 1) / size) ** 2], (size, 1)))
+    squares, sums = operator.row_norms(np.eye(size)), operator.matvec(np.ones(size))
     rest = np.maximum(squares - sums**2 / size, 0.0) * (size - 1) / size
-    return Asked(attribute, np.column_stack([(sums / size) ** 2, rest]) * (1 + 16 * EPS))
+    return Asked(attribute, np.column_stack([(sums / size) ** 2, rest]))
+
+
+class _Kind(NamedTuple):
+    """Tables whose queries differ in the same factors.
+
+    Attributes:
+        tables: their numbers.
+        varied: these factors, in the order of attributes.
+        cores: what is left of 1/s for these factors, shape (tables, 2, ..., 2).
+        queries: the number of queries of each table for one of these factors.
+    """
+
+    tables: Indices
+    varied: tuple[int, ...]
+    cores: Array
+    queries: Array
 
 
 class Variances:
-    """The variances of all queries on some attributes, for the small matrices of a strategy.
+    """The variances of tables' queries.
 
     Args:
-        sectors: the small matrices. Where no sector holds the total, the empty set, it is known
-            without noise.
-        features: the number of features of each ordered attribute.
+        sizes: number of values of each attribute.
+        precisions: s_S of each set.
+        known: whether the table by some attributes is known without noise.
     """
 
-    def __init__(self, sectors: Sequence[Sector], features: Mapping[int, int]) -> None:
-        self._dims = {i: count + 1 for i, count in features.items()}
-        self._left = {i for sector in sectors for i in sector.spectators}
-        self._inverses: list[tuple[Array, dict[Attributes, int]]] = []
-        self._places: dict[
-            tuple[Attributes, Attributes], tuple[int, int]
-        ] = {}  # which of these, and where in its stack
-        same_sets: dict[tuple[Attributes, ...], list[Sector]] = {}
-        for sector in sectors:
-            only_total = not sector.plain and not sector.spectators and () not in sector.sets
-            sets = ((), *sector.sets) if only_total else sector.sets
-            same_sets.setdefault(sets, []).append(sector)
-        if not any(sector.plain == sector.spectators == () for sector in sectors):
-            self._stack([Sector((), (), ((),), np.zeros((0, 0)))], ((),))
-        for sets, alike in same_sets.items():
-            self._stack([sector for sector in alike if sector.sets == sets], sets)
-            self._stack([sector for sector in alike if sector.sets != sets], sets)
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        precisions: Mapping[Attributes, float],
+        known: Callable[[Attributes], bool] = lambda _: False,
+    ) -> None:
+        self._sizes, self._precisions, self._known = sizes, precisions, known
 
-    def _stack(self, sectors: Sequence[Sector], sets: tuple[Attributes, ...]) -> None:
-        """The inverses of matrices on the same sets, with zeros for a total that is known."""
-        if not sectors:
-            return
-        ends = np.cumsum([math.prod(self._dims[i] - 1 for i in s) for s in sets]).tolist()
-        matrices = np.zeros((len(sectors), ends[-1], ends[-1]))
-        known = ends[-1] - len(sectors[0].matrix)
-        matrices[:, known:, known:] = inverse(np.array([sector.matrix for sector in sectors]))
-        for number, sector in enumerate(sectors):
-            self._places[sector.plain, sector.spectators] = len(self._inverses), number
-        self._inverses.append((matrices, dict(zip(sets, [0, *ends], strict=False))))
-
-    def of_table(self, asked: Sequence[Asked]) -> Array:
-        """The variances of a table's queries, in their order.
-
-        Raises:
-            KeyError: the strategy does not determine the table.
-        """
-        shared = [query for query in asked if not self._is_count(query)]
-        counts = [query for query in asked if self._is_count(query)]
-        attributes = np.array([[query.attribute for query in counts]], dtype=np.intp)
-        core = self._cores(shared, attributes, np.array([[q.numbers[0] for q in counts]]))
-        values = kronecker.multiply([query.numbers for query in shared], core.ravel())
-        every = [len(query.numbers) for query in asked]
-        axes = [1 if self._is_count(query) else len(query.numbers) for query in asked]
-        return np.broadcast_to(values.reshape(axes), every).ravel()
-
-    def norms(
-        self, asked: Sequence[Asked], tables: Sequence[tuple[int, ...]], power: float
+    def of_queries(
+        self, asked: Sequence[Asked], tables: Sequence[tuple[int, ...]], squares: Array
     ) -> Array:
-        """(sum v^power)^(1/power) over the queries of each table.
+        """The variances of all queries, table by table.
 
         Args:
             asked: the factors of all tables.
             tables: the numbers of those of each.
-            power: at least 1.
+            squares: what the variances of each table are multiplied by, shape (tables,).
 
         Raises:
             KeyError: the strategy does not determine a table.
+            ValueError: too many sets.
         """
-        nothing = len(asked)
-        factors = padded(tables, nothing)
-        counted = np.array([*map(self._is_count, asked), False])[factors]
-        shared = np.sort(np.where(counted, nothing, factors), axis=1)
-        kinds, kind_of = _distinct(np.column_stack([shared, counted.sum(axis=1)]))
-        attribute = np.array([query.attribute for query in asked], dtype=np.intp)
-        numbers = np.array([query.numbers[0, [0, -1]] for query in asked]).reshape(-1, 2)
-        queries = np.array([len(query.numbers) for query in asked], dtype=np.float64)
-        values = np.zeros(len(tables))
-        ends = np.cumsum(np.bincount(kind_of))
-        alike = np.split(np.argsort(kind_of, kind="stable"), ends[:-1])
-        for kind, chosen in zip(kinds.tolist(), alike, strict=True):
-            common = [asked[k] for k in kind[:-1] if k < nothing]
-            common.sort(key=lambda query: query.attribute)
-            counts = factors[chosen][counted[chosen]].reshape(len(chosen), -1)
-            cores = self._cores(common, attribute[counts], numbers[counts])
-            norms = _norms(common, cores.reshape(len(chosen), -1).T, power)
-            values[chosen] = norms * queries[counts].prod(axis=1) ** (1 / power)
-        return values
-
-    def _is_count(self, query: Asked) -> bool:
-        """Whether it is a plain attribute that all queries see alike."""
-        return query.attribute not in self._dims and query.alike
-
-    def _cores(self, shared: Sequence[Asked], attributes: Indices, numbers: Array) -> Array:
-        """The small tensors of tables alike, an axis for each factor that is no count.
-
-        Args:
-            shared: these factors, on increasing attributes.
-            attributes: those that are counted by each table, shape (tables, a).
-            numbers: their t and h, shape (tables, a, 2).
-        """
-        ordered = [query.attribute for query in shared if query.attribute in self._dims]
-        varied = [  # attributes with one value have no contrasts
-            query.attribute
-            for query in shared
-            if query.attribute not in self._dims and query.numbers[:, 1].any()
-        ]
-        numbers = numbers.reshape(*attributes.shape, 2)
-        width = attributes.shape[1]
-        core = np.zeros((len(attributes), *(query.numbers.shape[1] for query in shared)))
-        for choice in subsets(range(width)):
-            inside = np.isin(np.arange(width), choice).astype(np.intp)
-            scale = numbers[:, np.arange(width), inside].prod(axis=1)
-            on = scale > 0
-            if not on.any():
+        lengths = np.array([*(len(query.pairs) for query in asked), 1])
+        counts = lengths[padded(tables, len(asked))].prod(axis=1)
+        ends = np.cumsum(counts)
+        answers = np.empty(int(ends[-1]))
+        for kind in self._kinds(asked, tables, [query.pairs[0] for query in asked]):
+            cores = kind.cores.reshape(len(kind.tables), -1).T * squares[kind.tables]
+            if not kind.varied:
+                times = counts[kind.tables]
+                places = np.repeat(ends[kind.tables] - np.cumsum(times), times)
+                answers[places + np.arange(len(places))] = np.repeat(cores[0], times)
                 continue
-            members = attributes[on][:, choice]
-            for sp in subsets(ordered):
-                if not self._left.issuperset(sp):  # all directions of one of them are features
+            values = kronecker.multiply([asked[k].pairs for k in kind.varied], cores)
+            for column, table in enumerate(kind.tables.tolist()):
+                every = lengths[list(tables[table])]
+                axes = np.where(np.isin(tables[table], kind.varied), every, 1)
+                spread = np.broadcast_to(values[:, column].reshape(axes), every)
+                answers[ends[table] - counts[table] : ends[table]] = spread.ravel()
+        return answers
+
+    def norms(
+        self, asked: Sequence[Asked], tables: Sequence[tuple[int, ...]], power: float
+    ) -> Array:
+        """(sum v^power)^(1/power) over the queries of each table, power at least 1.
+
+        Arguments and errors are those of `of_queries`.
+        """
+        norms = np.zeros(len(tables))
+        if power == 1:
+            sums = [query.pairs.sum(axis=0) for query in asked]
+            for kind in self._kinds(asked, tables, sums, summed=True):
+                norms[kind.tables] = kind.cores
+            return norms
+        for kind in self._kinds(asked, tables, [query.pairs[0] for query in asked]):
+            columns = kind.cores.reshape(len(kind.tables), -1).T
+            own = _norms([asked[k].pairs for k in kind.varied], columns, power)
+            norms[kind.tables] = own * kind.queries ** (1 / power)
+        return norms
+
+    def _kinds(
+        self,
+        asked: Sequence[Asked],
+        tables: Sequence[tuple[int, ...]],
+        pairs: Sequence[Array],
+        *,
+        summed: bool = False,
+    ) -> Iterator[_Kind]:
+        """All tables by kinds, with one pair for each factor whose queries need no other.
+
+        These are all factors if the pairs are sums over queries.
+        """
+        nothing = len(asked)  # stands for no factor
+        wide = np.array([*(self._sizes[query.attribute] > 1 for query in asked), False])
+        alone = np.array([*(summed or query.alike for query in asked), True])
+        counts = np.array([*(len(query.pairs) for query in asked), 1], dtype=np.float64)
+        numbers = np.array([*pairs, np.array([1.0, 0.0])])
+        factors = padded(tables, nothing)
+        # the factors on attributes with contrasts first, in their order
+        order = np.argsort(~wide[factors], axis=1, kind="stable")
+        factors = np.take_along_axis(factors, order, axis=1)
+        inverses = self._inverses([tuple(asked[k].attribute for k in table) for table in tables])
+        varied = np.where(alone[factors], nothing, factors)
+        for chosen in _alike(np.column_stack([varied, wide[factors].sum(axis=1)])):
+            rows = factors[chosen]
+            left: list[int] = []
+            cores = inverses(chosen, int(wide[rows[0]].sum()))
+            for column in rows.T:
+                first = int(column[0])
+                if not wide[first]:
+                    cores = np.stack([cores, np.zeros_like(cores)], axis=1 + len(left))
+                if not alone[first]:
+                    left.append(first)
                     continue
-                free = tuple(i for i in ordered if i not in sp)
-                for q in subsets(varied):
-                    place = tuple(
-                        (-1 if query.attribute in sp else slice(0, -1))
-                        if query.attribute in self._dims
-                        else (1 if query.attribute in q else 0)
-                        for query in shared
-                    )
-                    blocks = self._blocks(members, q, sp, free)
-                    axes = (slice(None), *[None] * (blocks.ndim - 1))
-                    core[(slice(None), *place)][on] += scale[on][axes] * blocks
-        return core
+                t, h = numbers[column].T
+                off, on = np.moveaxis(cores, 1 + len(left), 0)
+                shape = (-1,) + (1,) * (off.ndim - 1)
+                cores = t.reshape(shape) * off + h.reshape(shape) * on
+            places = sorted(range(len(left)), key=lambda place: asked[left[place]].attribute)
+            yield _Kind(
+                chosen,
+                tuple(left[place] for place in places),
+                cores.transpose(0, *(1 + place for place in places)),
+                np.where(alone[rows], counts[rows], 1.0).prod(axis=1),
+            )
 
-    def _blocks(self, members: Indices, q: Attributes, sp: Attributes, free: Attributes) -> Array:
-        """The blocks of E^-1 on the features of free attributes, for Q of members and q."""
-        sets, numbers = _distinct(members)
-        places = [self._places[tuple(sorted((*row, *q))), sp] for row in sets.tolist()]
-        stacks, rows = np.array(places).T
-        blocks = np.zeros((len(sets), *(self._dims[i] ** 2 for i in free)))
-        for stack in np.unique(stacks).tolist():
-            of_stack = stacks == stack
-            blocks[of_stack] = self._of_stack(stack, rows[of_stack], free)
-        return blocks[numbers]
+    def _inverses(self, subsets: Sequence[Attributes]) -> Callable[[Indices, int], Array]:
+        """1/s of the subsets of some of these sets, which have `width` wide attributes.
 
-    def _of_stack(self, stack: int, rows: Indices, free: Attributes) -> Array:
-        """Blocks of some inverses of a stack, an axis for each free attribute."""
-        matrices, offsets = self._inverses[stack]
-        dims = [self._dims[i] for i in free]
-        places = np.zeros(dims, dtype=np.intp)
-        for members in subsets(free):
-            shape = [self._dims[i] - 1 if i in members else 1 for i in free]
-            where = tuple(slice(1, None) if i in members else slice(0, 1) for i in free)
-            if math.prod(shape):
-                places[where] = offsets[members] + np.arange(math.prod(shape)).reshape(shape)
-        kept = places.ravel()
-        blocks = matrices[rows[:, None, None], kept[:, None], kept].reshape(-1, *dims, *dims)
-        count = len(dims)
-        order = [axis for j in range(1, count + 1) for axis in (j, count + j)]
-        return np.asarray(blocks.transpose([0, *order]).reshape([-1, *(d * d for d in dims)]))
+        The result has the shape (sets, 2, ..., 2), an axis for each wide attribute.
+        """
+        spaces = residual_spaces(self._sizes, subsets)
+        inverses = np.zeros(len(spaces.residuals))
+        for row, members in enumerate(spaces.residuals):
+            if not self._known(members):
+                inverses[row] = 1 / self._precisions[members]
+        columns = spaces.incidence.tocsc()
+        columns.sort_indices()  # subsets of a set by size, then in lexicographic order
+
+        def of(chosen: Indices, width: int) -> Array:
+            starts = columns.indptr[chosen]
+            values = inverses[columns.indices[starts[:, None] + np.arange(1 << width)]]
+            cores = np.zeros((len(chosen), *[2] * width))
+            every = chain.from_iterable(combinations(range(width), k) for k in range(width + 1))
+            for place, members in enumerate(every):
+                corner: list[Any] = [int(i in members) for i in range(width)]
+                cores[(slice(None), *corner)] = values[:, place]
+            return cores
+
+        return of
 
 
-def _norms(shared: Sequence[Asked], cores: Array, power: float) -> Array:
+def _alike(rows: Indices) -> list[Indices]:
+    """The numbers of equal rows."""
+    if (rows == rows[:1]).all():
+        return [np.arange(len(rows))]
+    _, kinds = np.unique(rows, axis=0, return_inverse=True)
+    ends = np.cumsum(np.bincount(kinds.ravel()))
+    return np.split(np.argsort(kinds.ravel(), kind="stable"), ends[:-1])
+
+
+def _norms(pairs: Sequence[Array], cores: Array, power: float) -> Array:
     """(sum v^power)^(1/power) of tables, whose tensors are the columns of `cores`."""
-    if power == 1:
-        sums = kronecker.multiply([query.sums for query in shared], cores)
-        return np.asarray(sums[0], dtype=np.float64)
-    entries = math.prod(len(query.numbers) for query in shared)
+    entries = math.prod(map(len, pairs))
     width, norms = max(1, BLOCK // entries), []
     for start in range(0, cores.shape[1], width):
         columns = np.ascontiguousarray(cores[:, start : start + width])
         blocks = [
-            _power_means(np.maximum(kronecker.multiply(rows, columns), 0), power)
-            for rows in _blocks([query.numbers for query in shared], entries)
+            _power_means(kronecker.multiply(rows, columns), power)
+            for rows in _blocks(pairs, entries)
         ]
         norms.append(_power_means(np.array(blocks), power))
     return np.concatenate(norms)
 
 
-def _blocks(matrices: Sequence[Array], entries: int) -> Iterator[Sequence[Array]]:
+def _blocks(pairs: Sequence[Array], entries: int) -> Iterator[Sequence[Array]]:
     """The factors of a table of so many queries, some rows of the first at a time."""
-    if entries <= BLOCK or not matrices:
-        yield matrices
+    if entries <= BLOCK or not pairs:
+        yield pairs
         return
-    first, *others = matrices
+    first, *others = pairs
     length = max(1, BLOCK // (entries // len(first)))
     for start in range(0, len(first), length):
         yield [first[start : start + length], *others]
-
-
-def _distinct(rows: Indices) -> tuple[Indices, Indices]:
-    """The different rows, and the number of each row among them."""
-    distinct, numbers = np.unique(rows, axis=0, return_inverse=True)
-    return distinct, numbers.ravel()
 
 
 def _power_means(values: Array, power: float) -> Array:
@@ -285,11 +273,3 @@ def _power_means(values: Array, power: float) -> Array:
         return np.asarray(top)
     scaled = values / np.maximum(top, TINY)
     return np.asarray(top * (scaled**power).sum(axis=0) ** (1 / power))
-
-
-def inverse(matrices: Array) -> Array:
-    """Inverses of positive matrices, shape (B, k, k), scaled to diagonal 1 before."""
-    roots = np.sqrt(np.diagonal(matrices, axis1=1, axis2=2))
-    scales = roots[:, :, None] * roots[:, None, :]
-    inverses = np.linalg.inv(matrices / scales)
-    return np.asarray((inverses + inverses.swapaxes(1, 2)) / 2 / scales)

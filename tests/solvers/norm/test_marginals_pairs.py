@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign.strategies import MarginalsStrategy
+from pmldesign.strategies import TablesStrategy
 from pmldesign.workloads import MarginalsWorkload
 from pmldesign_solvers.norm import SolverOptions, Status, solve_marginals, solve_norm
 from pmldesign_solvers.structure import cell_pairs
@@ -56,7 +56,7 @@ def test_the_bounds_are_those_of_the_arrays(workload, p, steps):
     A, n = workload.to_dense(), workload.shape[1]
     centred = A - A.mean(axis=1, keepdims=True)
     # upper: the strategy, written out
-    R = MarginalsStrategy("s", workload.sizes, found.residuals, found.precisions).matrix
+    R = TablesStrategy("s", workload.sizes, found.residuals, found.precisions).matrix
     distance = max(np.linalg.norm(R[:, :1] - R, axis=0).max(), 0)
     L = centred @ np.linalg.pinv(R, 1e-11)
     np.testing.assert_allclose(L @ R, centred, atol=1e-8 * np.abs(A).max())

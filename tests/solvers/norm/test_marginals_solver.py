@@ -71,8 +71,8 @@ def test_the_certificate_holds_for_the_matrix(collection, p):
     n = A.shape[1]
     # the symmetric root of G is a strategy, and the reconstruction is A R^+
     R = np.sqrt(n) * sum(
-        np.sqrt(theta) * projector(sizes, residual)
-        for theta, residual in zip(found.precisions, found.residuals, strict=True)
+        np.sqrt(length / math.prod(sizes[i] - 1 for i in residual)) * projector(sizes, residual)
+        for length, residual in zip(found.precisions, found.residuals, strict=True)
     )
     L = A @ np.linalg.pinv(R, rcond=1e-10)
     assert np.allclose(L @ R, A, atol=1e-7 * weights.max())
@@ -110,19 +110,19 @@ def test_both_bounds_are_rounded_outwards(collection, p):
     sizes, subsets, weights = collection
     found = solve_marginals(*collection, p)
     with localcontext(prec=60):
-        theta, u, c = map(exact, (found.precisions, found.dual_u, weights))
+        s, u, c = map(exact, (found.precisions, found.dual_u, weights))
         m = exact([math.prod(sizes[i] for i in S) for S in subsets])
         d = exact([math.prod(sizes[i] - 1 for i in T) for T in found.residuals])
         below = np.array([[int(set(T) <= set(S)) for T in found.residuals] for S in subsets])
         value = d @ root(below.T @ (c**2 * u / m))
-        v = c**2 / m**2 * (below @ (d / theta))
+        v = c**2 / m**2 * (below @ (d**2 / s))
         if p == 2:
             dual, spread = max(u), m @ v
         elif p == 4:
             dual, spread = (m @ u**2).sqrt(), (m @ v**2).sqrt()
         else:
             dual, spread = m @ u, max(v)
-        lower, upper = value / dual.sqrt(), (spread * (theta @ d)).sqrt()
+        lower, upper = value / dual.sqrt(), (spread * sum(s)).sqrt()
         assert Decimal(found.certificate.lower) <= lower
         assert upper <= Decimal(found.certificate.upper)
         assert float(lower) == pytest.approx(found.certificate.lower, rel=1e-11)

@@ -36,9 +36,11 @@ def written_out(sizes, values):
 
 
 def typed(sizes, values):
-    sets = differing_sets(sizes, values)
+    """The types of sets, and s_T = value_T d_T: X_i has the diagonal 1."""
+    shares = {t: v * math.prod(sizes[i] - 1 for i in t) for t, v in values.items()}
+    sets = differing_sets(sizes, shares)
     types, type_of = np.unique(sets.types_of(list(values)), axis=0, return_inverse=True)
-    return sets, types, type_of.ravel()
+    return sets, types, type_of.ravel(), np.array(list(shares.values()))
 
 
 def differences(sizes, sets):
@@ -54,10 +56,8 @@ def differences(sizes, sets):
 @given(gram_matrices())
 def test_inner_products_are_those_of_the_matrix(problem):
     sizes, values, gram = problem
-    sets, types, type_of = typed(sizes, values)
-    of_type = np.zeros(len(types))
-    of_type[type_of] = list(values.values())
-    found = sets.sums(types, of_type)
+    sets, types, type_of, shares = typed(sizes, values)
+    found = sets.sums(types, np.bincount(type_of, shares))
     own = differences(sizes, sets)
     np.testing.assert_allclose([found[k] for k in own], gram[0], atol=1e-10 * gram[0, 0] + 1e-12)
     # and every type is as frequent as it says, cells with equal columns once
@@ -67,16 +67,35 @@ def test_inner_products_are_those_of_the_matrix(problem):
         assert counts[kind] * (math.prod(sizes) // used) == own.count(kind)
 
 
+@given(st.lists(st.sampled_from([-1.0, -0.3, 0.0, 0.5, 1.0]), min_size=1, max_size=5), st.data())
+def test_any_ratios_bound_cells_by_the_attributes_in_which_they_differ(ratios, data):
+    wide = range(len(ratios))
+    every = [t for k in range(len(ratios) + 1) for t in itertools.combinations(wide, k)]
+    chosen = data.draw(st.lists(st.sampled_from(every), min_size=1, unique=True))
+    shares = {t: data.draw(st.sampled_from([0.5, 1.0])) for t in chosen}
+    sets = differing_sets([2] * len(ratios), shares, ratios)
+    types, type_of = np.unique(sets.types_of(chosen), axis=0, return_inverse=True)
+    exact = max(
+        2 * sum(s * (1 - math.prod(ratios[i] for i in t if i in U)) for t, s in shares.items())
+        for U in every
+    )
+    values = np.array(list(shares.values()))
+    found = sets.largest_distance(types, type_of.ravel(), values)
+    assert exact * (1 - 1e-13) <= found <= exact + 1e-11 * sum(shares.values())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cell_pairs, "MAX_TYPES", 0)
+        assert sets.largest_distance(types, type_of.ravel(), values) >= exact * (1 - 1e-13)
+
+
 @given(gram_matrices(), st.booleans())
 def test_the_largest_distance_is_that_of_the_matrix(problem, listed):
     sizes, values, gram = problem
     exact = (gram.diagonal()[:, None] + gram.diagonal() - 2 * gram).max()
-    sets, types, type_of = typed(sizes, values)
-    dimensions = np.array([math.prod(sizes[i] - 1 for i in t) for t in values], dtype=float)
+    sets, types, type_of, shares = typed(sizes, values)
     with pytest.MonkeyPatch.context() as patch:
         if not listed:
             patch.setattr(cell_pairs, "MAX_TYPES", 0)
-        found = sets.largest_distance(types, type_of, np.array(list(values.values())), dimensions)
+        found = sets.largest_distance(types, type_of, shares)
     assert found >= exact * (1 - 1e-13)
     if listed:
         assert found <= exact + 1e-11 * gram[0, 0]
@@ -87,23 +106,23 @@ def test_values_that_are_only_nearly_equal_are_bounded_from_above(problem):
     sizes, values, _ = problem
     rng = np.random.default_rng(0)
     moved = {t: v * (1 + 1e-10 * rng.random()) for t, v in values.items()}
-    sets, types, type_of = typed(sizes, moved)
+    sets, types, type_of, shares = typed(sizes, moved)
     gram = written_out(sizes, moved)
     exact = (gram.diagonal()[:, None] + gram.diagonal() - 2 * gram).max()
-    dimensions = np.array([math.prod(sizes[i] - 1 for i in t) for t in moved], dtype=float)
-    found = sets.largest_distance(types, type_of, np.array(list(moved.values())), dimensions)
+    found = sets.largest_distance(types, type_of, shares)
     assert found >= exact * (1 - 1e-13)
     assert found <= exact + 1e-8 * gram[0, 0]
 
 
 def test_a_hundred_equal_attributes_are_one_class():
-    pairs = dict.fromkeys(itertools.combinations(range(100), 2), 2.0)
-    sets = differing_sets([10] * 100, pairs | {(i,): 1.0 for i in range(100)})
+    pairs = dict.fromkeys(itertools.combinations(range(100), 2), 2.0 * 81)
+    values = pairs | {(i,): 1.0 * 9 for i in range(100)}
+    sets = differing_sets([10] * 100, values)
     assert sets.shape == (101,)
     # cells that differ in one attribute, and those that differ in all
     one = 2 * (1.0 * 10 + 2.0 * 99 * (81 + 9))
     everything = 2 * (1.0 * 10 * 100 + 2.0 * 4950 * (81 - 1))
-    types = np.array([[1], [2]])
-    squares = sets.distances(types, np.array([0, 1]), np.array([1.0, 2.0]))
+    types, type_of = np.array([[1], [2]]), np.array([len(t) - 1 for t in values])
+    squares = sets.distances(types, type_of, np.array(list(values.values())))
     assert squares[1] == pytest.approx(one, rel=1e-10)
     assert squares[100] == pytest.approx(everything, rel=1e-10)

@@ -84,7 +84,7 @@ def test_the_bound_is_the_nuclear_norm_of_its_pairs(share, theta):
 
 @pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
 def test_the_bound_is_below_the_norm_and_close(p):
-    found = solver.solve(QUESTION, p, coupled=False)
+    found = solver.solve(QUESTION, p, total=False)
     lower = lower_bound(found.problem, found.cell_weights)
     exact = solve_norm(
         DenseOperator(written_out(QUESTION)),
@@ -143,9 +143,9 @@ def test_coordinates_for_distances_are_unit_columns_that_cost_less():
         ((0, 1), (1, 2), (0, 2)),
         np.ones(3),
     )
-    public = solver.solve(question, 2, coupled=False).public
+    public = solver.solve(question, 2, total=False).public
     every = [s for k in (1, 2, 3) for s in combinations(range(3), k)]
-    weight = {frozenset(e.plain + e.spectators): e.matrix[0, 0] for e in public.sectors}
+    weight = dict(zip(map(frozenset, public.sets), public.precisions, strict=True))
     grams = {i: entry.rows.T @ entry.rows for i, entry in public.attributes.items()}
     grams[1] = np.array([[1.0, -1.0], [-1.0, 1.0]])
     for i, entry in public.attributes.items():
