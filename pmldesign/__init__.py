@@ -39,7 +39,11 @@ def __getattr__(name: str) -> object:
     if name in _homes():
         from importlib import import_module
 
-        value: object = getattr(import_module(_homes()[name]), name)
+        home = _homes()[name]
+        submodule = home == "pmldesign"
+        value: object = (
+            import_module(f"{home}.{name}") if submodule else getattr(import_module(home), name)
+        )
         globals()[name] = value  # the next use finds it at once
         return value
     raise AttributeError(f"module 'pmldesign' has no attribute {name!r}; see dir(pmldesign)")

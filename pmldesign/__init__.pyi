@@ -1,5 +1,6 @@
 """The public names and their homes, for type checkers and for `__getattr__`."""
 
+from pmldesign import envelope as envelope
 from pmldesign.api import calibrate as calibrate
 from pmldesign.api import error_bounds as error_bounds
 from pmldesign.api import strategy as strategy
@@ -22,37 +23,6 @@ from pmldesign.designs.results import Optimized as Optimized
 from pmldesign.designs.targets.accuracy import Targets as Targets
 from pmldesign.designs.targets.least import LeastBudget as LeastBudget
 from pmldesign.designs.targets.least import least_budget as least_budget
-from pmldesign.envelope import Channel as Channel
-from pmldesign.envelope import EnvelopeCurve as EnvelopeCurve
-from pmldesign.envelope import EnvelopeValue as EnvelopeValue
-from pmldesign.envelope import Plateau as Plateau
-from pmldesign.envelope import RandomizedResponseBounds as RandomizedResponseBounds
-from pmldesign.envelope import binary_envelope as binary_envelope
-from pmldesign.envelope import closed_failure_bound as closed_failure_bound
-from pmldesign.envelope import closed_failure_probability as closed_failure_probability
-from pmldesign.envelope import composition_bound as composition_bound
-from pmldesign.envelope import conditional_maximal_leakage as conditional_maximal_leakage
-from pmldesign.envelope import cvar_bound as cvar_bound
-from pmldesign.envelope import envelope_curve as envelope_curve
-from pmldesign.envelope import envelope_plateaus as envelope_plateaus
-from pmldesign.envelope import event_leakage as event_leakage
-from pmldesign.envelope import exact_envelope as exact_envelope
-from pmldesign.envelope import extremal as extremal
-from pmldesign.envelope import failure_probability as failure_probability
-from pmldesign.envelope import failure_program as failure_program
-from pmldesign.envelope import leakage_quantile as leakage_quantile
-from pmldesign.envelope import maximal_leakage as maximal_leakage
-from pmldesign.envelope import parse_channel as parse_channel
-from pmldesign.envelope import pointwise_leakage as pointwise_leakage
-from pmldesign.envelope import psi_1 as psi_1
-from pmldesign.envelope import psi_2 as psi_2
-from pmldesign.envelope import quantized_gaussian as quantized_gaussian
-from pmldesign.envelope import quantized_laplace as quantized_laplace
-from pmldesign.envelope import randomized_response as randomized_response
-from pmldesign.envelope import randomized_response_bounds as randomized_response_bounds
-from pmldesign.envelope import randomized_response_dp as randomized_response_dp
-from pmldesign.envelope import randomized_response_envelope as randomized_response_envelope
-from pmldesign.envelope import theorem3_bound as theorem3_bound
 from pmldesign.errors import FileError as FileError
 from pmldesign.errors import InfeasibleError as InfeasibleError
 from pmldesign.errors import InvalidInputError as InvalidInputError

@@ -1,6 +1,7 @@
 """Public functions with arguments of wrong types: an error that says which one, and no crash."""
 
 import inspect
+import itertools
 from functools import partial
 from pathlib import Path
 
@@ -35,7 +36,8 @@ WRONG = {
 }
 OFTEN = with_participation(Strategy("sums", np.tril(np.ones((6, 6)))), Participation(2, 2))
 NOISY = pml.mechanism(np.eye(4), "prefix:4", guarantee=pml.PureDP(1))
-CHANNEL = pml.randomized_response([0.5, 0.3, 0.2], epsilon=1)
+ENVELOPE = [name for name in dir(pml.envelope) if not name.startswith("_")]
+CHANNEL = pml.envelope.randomized_response([0.5, 0.3, 0.2], epsilon=1)
 RIGHT = {
     "alpha": 0.1,
     "cells": 3,
@@ -81,7 +83,7 @@ FLAGS = {"allow_vacuous", "counted", "integers", "leave_out", "nonnegative", "ow
 FLAGS |= {"same_people", "simultaneous", "streaming"}
 CLASSES = [
     *(pml.PureDP, pml.ApproxDP, pml.PML, pml.ApproxPML, pml.EnvelopePML),
-    *(pml.ZCDP, pml.GaussianDP, pml.RenyiDP, pml.Channel, pml.DesignOptions),
+    *(pml.ZCDP, pml.GaussianDP, pml.RenyiDP, pml.envelope.Channel, pml.DesignOptions),
 ]
 ELSEWHERE = {
     *("draft_schema", "named_workloads", "plot", "progress", "sweep"),  # any object; no argument
@@ -99,13 +101,16 @@ ELSEWHERE = {
 
 
 def cases():
-    functions = [value for name in pml.__all__ if inspect.isfunction(value := getattr(pml, name))]
-    for function in [*functions, *CLASSES]:
+    """A wrong value for every parameter of every public function, of each kind in turn."""
+    kinds = itertools.cycle(WRONG)
+    names = [(pml, name) for name in pml.__all__] + [(pml.envelope, name) for name in ENVELOPE]
+    values = [getattr(module, name) for module, name in names]
+    for function in [*filter(inspect.isfunction, values), *CLASSES]:
         parameters = inspect.signature(function).parameters.values()
         for parameter in parameters:
             if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
                 continue
-            for kind in WRONG:
+            for kind in itertools.islice(kinds, len(WRONG)):
                 path = [function.__name__, parameter.name, kind]
                 names = {".".join(path[:count]) for count in (1, 2, 3)}
                 meant = kind == "None" and parameter.default is None
@@ -113,6 +118,8 @@ def cases():
                 meant |= parameter.name == "solver"  # looked at where it is used
                 if not (names & ELSEWHERE or meant):
                     yield pytest.param(function, parameter.name, kind, id=".".join(path))
+                    next(kinds)  # the next parameter begins with another kind
+                    break
 
 
 @pytest.mark.parametrize(("function", "name", "kind"), [*cases()])
@@ -148,7 +155,7 @@ def test_a_wrong_type_is_refused_by_name(tmp_path, monkeypatch, function, name, 
         ),
         (lambda: pml.compose("x"), "releases must be a list of mechanisms"),
         (lambda: pml.compose(["x"]), "release 0 must be a mechanism"),
-        (lambda: pml.maximal_leakage(None), "channel must be Channel"),
+        (lambda: pml.envelope.maximal_leakage(None), "channel must be Channel"),
         (lambda: pml.workload(WRONG["masked"]), "workload must have no masked entries"),
         (lambda: pml.strategy(WRONG["masked"]), "must have no masked entries"),
         (lambda: pml.PML(1, np.ma.masked_array([0.1, 0.2], [0, 1])), "alpha of cell 1 must be"),
@@ -245,8 +252,14 @@ def test_what_may_be_left_out_is_refused_by_name_too(call, says, kind):
     ("call", "says"),
     [
         (lambda: pml.workload([[1, 2], [3]]), "workload must have rows of one length"),
-        (lambda: pml.closed_failure_bound(CHANNEL, [0.1, 0.2], 0.1), "each of the 3 secrets"),
-        (lambda: pml.closed_failure_bound(CHANNEL, [0.1, np.nan, 0.2], 0.1), "dual must be finite"),
+        (
+            lambda: pml.envelope.closed_failure_bound(CHANNEL, [0.1, 0.2], 0.1),
+            "each of the 3 secrets",
+        ),
+        (
+            lambda: pml.envelope.closed_failure_bound(CHANNEL, [0.1, np.nan, 0.2], 0.1),
+            "dual must be finite",
+        ),
         (lambda: pml.weighted("prefix:4", np.True_), "weights must hold real numbers, got True"),
         (lambda: released(quantiles={"age": [1.5]}), "quantiles of age must be in"),
         (lambda: NOISY.privacy.delta(np.nan), "epsilon must be finite and at least 0"),

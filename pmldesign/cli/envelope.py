@@ -31,8 +31,8 @@ from pmldesign.envelope import (
     exact_envelope,
     leakage_quantile,
     maximal_leakage,
+    maximal_leakage_bound,
     pointwise_leakage,
-    theorem3_bound,
 )
 from pmldesign.errors import version
 from pmldesign.files import atomic_write, load_channel
@@ -42,16 +42,16 @@ from pmldesign.verify.report import KEY, OBJECT, digest_of_object
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLUMNS = ("delta", "binary", "exact", "cvar", "theorem3")
+COLUMNS = ("delta", "binary", "exact", "cvar", "maximal")
 LABELS = {
-    "theorem3": "Theorem 3, from above",
+    "maximal": "Theorem 3, from above",
     "cvar": "CVaR bound, from above",
     "exact": "exact envelope",
     "quantile": "quantile, from below",
     "binary": "binary envelope, from below",
 }
 CURVES = {
-    "theorem3": "Theorem 3",
+    "maximal": "Theorem 3",
     "cvar": "CVaR bound",
     "exact": "exact envelope",
     "binary": "binary envelope",
@@ -150,7 +150,7 @@ def _at(channel: Channel, delta: float, output: Path | None) -> dict[str, Any]:
             np.savetxt(handle, value.post_processing, delimiter=",", fmt="%.17g")
     return {
         "delta": delta,
-        "theorem3": theorem3_bound(channel, delta),
+        "maximal": maximal_leakage_bound(channel, delta),
         "cvar": cvar_bound(channel, delta),
         "exact": value.upper,
         "exact_lower": value.lower,
@@ -160,7 +160,7 @@ def _at(channel: Channel, delta: float, output: Path | None) -> dict[str, Any]:
 
 
 def _curve(channel: Channel, curve: EnvelopeCurve) -> dict[str, Any]:
-    bounds = {"theorem3": theorem3_bound, "cvar": cvar_bound, "binary": binary_envelope}
+    bounds = {"maximal": maximal_leakage_bound, "cvar": cvar_bound, "binary": binary_envelope}
     deltas = curve.deltas.tolist()
     return {
         "delta": deltas,

@@ -147,9 +147,12 @@ def _drawn(strategy: Any, setting: dict[str, Any]) -> Figure:
 _SHARE = ("share", "of alpha that holds: 1 is what is assumed, 0 is differential privacy")
 _EXPLAINED = {
     "laplace": [
-        ("corollary1", "upper bound, exact for one record up to 4096 cells: calibrate with this"),
+        (
+            "leakage_upper",
+            "upper bound, exact for one record up to 4096 cells; calibrate with it",
+        ),
         ("dp", "epsilon of differential privacy, one record replaced"),
-        ("extreme_output", "leakage at extreme outputs, a lower bound: never calibrate with this"),
+        ("leakage_lower", "leakage at extreme outputs, a lower bound: never calibrate with this"),
     ],
     "gaussian": [
         ("slack", "delta with P(E | record) <= e^epsilon P(E) + delta for every event E"),
@@ -179,4 +182,4 @@ def _cell(name: str, value: Any) -> str:
         return f"{shortest(min(value))}..{shortest(max(value))}"
     if name in ASKED:
         return shortest(value)
-    return at_most(value) if name == "extreme_output" else at_least(value)
+    return at_most(value) if name == "leakage_lower" else at_least(value)

@@ -76,7 +76,7 @@ def cvar_bound(channel: Channel, delta: float) -> float:
     return log_up(float(mean[0]) * (1 + relative_rounding(*channel.shape)))
 
 
-def theorem3_bound(channel: Channel, delta: float) -> float:
+def maximal_leakage_bound(channel: Channel, delta: float) -> float:
     """min(maximal leakage + log(1/delta), largest pointwise leakage); an upper bound.
 
     Raises:

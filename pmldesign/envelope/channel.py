@@ -7,13 +7,13 @@ q = p P the distribution of the output Y. All leakages, in nats, are read off th
 
 With V_y = max_x r_xy, the pointwise maximal leakage is l(y) = log V_y.
 
-    failure probability   P{ l(Y) > eps }                      (probabilistic PML: at most delta)
-    left quantile         inf { t : P{l(Y) <= t} >= 1 - delta }
-    right quantile        sup { t : P{l(Y) <= t} <= 1 - delta }, the largest t with P{l(Y) >= t}
-                          at least delta
-    psi_1(eps)            E max(0, 1 - e^eps / V_Y)
-    psi_2(eps)            max_x sum_y max(0, P(y|x) - e^eps q_y)     (safe under post-processing)
-    maximal leakage       log E V_Y = log sum_y max_x P(y | x)
+    failure probability     P{ l(Y) > eps }                    (probabilistic PML: at most delta)
+    left quantile           inf { t : P{l(Y) <= t} >= 1 - delta }
+    right quantile          sup { t : P{l(Y) <= t} <= 1 - delta }, the largest t with
+                            P{l(Y) >= t} at least delta
+    expected excess, psi_1  E max(0, 1 - e^eps / V_Y)
+    additive slack, psi_2   max_x sum_y max(0, P(y|x) - e^eps q_y)   (safe under post-processing)
+    maximal leakage         log E V_Y = log sum_y max_x P(y | x)
 
 References:
     [SPP] Saeidian, Pinzon and Palamidessi, Information Leakage Envelopes, Sections II-IV, App. C.
@@ -279,7 +279,7 @@ def leakage_quantile(
     return float(leakage[order[min(int(position), len(order) - 1)]])
 
 
-def psi_1(channel: Channel, epsilon: float) -> float:
+def expected_excess(channel: Channel, epsilon: float) -> float:
     """E max(0, 1 - e^(epsilon - l(Y))); post-processing can increase it ([SPP] Theorem 1).
 
     Raises:
@@ -290,7 +290,7 @@ def psi_1(channel: Channel, epsilon: float) -> float:
     return float(channel.output_distribution @ np.maximum(excess, 0.0))
 
 
-def psi_2(channel: Channel, epsilon: float) -> float:
+def additive_slack(channel: Channel, epsilon: float) -> float:
     """The largest P(E | x) - e^epsilon P(E) over x and events E: the slack delta in PML.
 
     Raises:

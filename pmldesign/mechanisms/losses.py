@@ -43,11 +43,11 @@ def leakage(
         epsilon: for Gaussian noise the leakage whose delta is asked for.
 
     Returns:
-        The arguments, and for Laplace noise "corollary1", an upper bound for any number of records
-        that is exact for one up to 4096 cells, "dp", the epsilon of differential privacy under
-        replace, and "extreme_output", a lower bound (None where it takes too long); for Gaussian
-        noise "slack" and "envelope", the deltas of both kinds of failure, and "dp", that of
-        differential privacy.
+        The arguments, and for Laplace noise "leakage_upper" (Corollary 1 of [ZSO]), an upper bound
+        for any number of records that is exact for one up to 4096 cells, "dp", the epsilon of
+        differential privacy under replace, and "leakage_lower", the leakage at extreme outputs, a
+        lower bound (None if it has too many sign patterns); for Gaussian noise "slack" and
+        "envelope", the deltas of both kinds of failure, and "dp", that of differential privacy.
 
     Raises:
         InvalidInputError: an argument out of range, or missing.
@@ -66,11 +66,11 @@ def leakage(
         shown[name] = leakage_at(every, promise, noise=noise, scale=scale)
     shown["dp"] = dp_loss(measured, noise, scale, epsilon or 0.0)
     if noise is Noise.LAPLACE:
-        shown["extreme_output"] = None  # where there are too many sign patterns to enumerate
+        shown["leakage_lower"] = None  # where there are too many sign patterns to enumerate
         rows, cells = measured.shape
         if rows <= FEW_ROWS or rows * cells <= FEW_ENTRIES:
             with suppress(InvalidInputError):
-                shown["extreme_output"] = extreme_output_leakage(
+                shown["leakage_lower"] = extreme_output_leakage(
                     measured.matrix, scale=scale, alpha=alpha
                 )
     return shown
@@ -96,7 +96,7 @@ def alpha_curve(
         shares: of alpha that hold, in [0, 1]; at 0 differential privacy, one record replaced.
 
     Returns:
-        "share", and for each the leakage "corollary1" (Laplace noise), or the deltas "slack" and
+        "share", and for each the leakage "leakage_upper" (Laplace noise), or the deltas "slack" and
         "envelope" (Gaussian noise); rounded upwards.
 
     Raises:
@@ -128,7 +128,7 @@ def _promises(
 ) -> dict[str, PMLGuarantee]:
     """The guarantees whose losses are shown, by their names there."""
     if noise is Noise.LAPLACE:
-        return {"corollary1": PML(1.0 if epsilon is None else epsilon, alpha)}
+        return {"leakage_upper": PML(1.0 if epsilon is None else epsilon, alpha)}
     if epsilon is None:
         raise InvalidInputError(
             "Gaussian noise leaks any amount with some probability; give epsilon to see it"

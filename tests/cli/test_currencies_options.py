@@ -118,7 +118,7 @@ def test_leakage_at_a_given_alpha(run):
     shown = run.json(
         "calibrate", "prefix:4", "--epsilon", 1, "--at-alpha", 0.1, "--noise", "laplace"
     )
-    exact = pml.leakage("prefix:4", scale=shown["scale"], alpha=0.1)["corollary1"]
+    exact = pml.leakage("prefix:4", scale=shown["scale"], alpha=0.1)["leakage_upper"]
     assert shown["privacy"]["leakage"] == {"alpha": 0.1, "delta": None, "epsilon": exact}
     shown = run.json(
         "calibrate", "prefix:4", "--guarantee", "gdp:0.3", "--at-alpha", 0.1, "--noise", "gaussian"

@@ -38,7 +38,7 @@ def test_json_at_one_delta():
     assert report["cvar"] == cvar_bound(channel, 0.5)
     assert report["quantile"] == leakage_quantile(channel, 0.5)
     assert report["binary"] < report["exact_lower"] <= report["exact"]
-    assert report["exact"] < report["cvar"] < report["theorem3"]
+    assert report["exact"] < report["cvar"] < report["maximal"]
     assert (report["secrets"], report["outputs"], report["delta"]) == (3, 3, 0.5)
 
 
@@ -58,7 +58,7 @@ def test_curve_and_plateaus():
     assert len(report["curve"]["plateaus"]) == 3
     assert "delta" not in report
     lines = run(*RR3, "--curve", "--points", "4").stdout.splitlines()
-    assert lines[6].split() == ["delta", "binary", "exact", "cvar", "theorem3"]
+    assert lines[6].split() == ["delta", "binary", "exact", "cvar", "maximal"]
     binary, exact = map(float, lines[10].split()[1:3])
     assert 0 < exact - report["curve"]["exact"][3] < 1e-6
     assert 0 < report["curve"]["binary"][3] - binary < 1e-6

@@ -56,12 +56,12 @@ def extreme(R, alpha, b):
 )
 def test_the_table_of_the_errata(run, alpha, theorem_2, corollary):
     shown = run.json("leakage", "haar:8", "--scale", 1, "--alpha", alpha)
-    assert set(shown) == {"scale", "alpha", "corollary1", "dp", "extreme_output"}
-    assert shown["extreme_output"] == pytest.approx(theorem_2, abs=5e-6)
-    assert shown["corollary1"] == pytest.approx(corollary, abs=5e-6)
+    assert set(shown) == {"scale", "alpha", "leakage_upper", "dp", "leakage_lower"}
+    assert shown["leakage_lower"] == pytest.approx(theorem_2, abs=5e-6)
+    assert shown["leakage_upper"] == pytest.approx(corollary, abs=5e-6)
     assert shown["dp"] == 6
     # one record, y = R e_r: the law with the free mass on the farthest cell has this ratio
-    assert shown["corollary1"] == pytest.approx(corollary_1(HAAR, alpha, 1), rel=1e-12)
+    assert shown["leakage_upper"] == pytest.approx(corollary_1(HAAR, alpha, 1), rel=1e-12)
 
 
 def test_a_row_for_every_scale_and_alpha(run):
@@ -71,19 +71,19 @@ def test_a_row_for_every_scale_and_alpha(run):
     assert pairs == list(itertools.product([0.3, 1, 40], [0.001, 0.07, 0.2]))
     R = np.tril(np.ones((5, 5)))
     for row, (b, alpha) in zip(rows, pairs, strict=True):
-        assert row["corollary1"] == pytest.approx(corollary_1(R, alpha, b), rel=1e-9)
+        assert row["leakage_upper"] == pytest.approx(corollary_1(R, alpha, b), rel=1e-9)
         # the total is constant: its sign changes nothing
-        assert row["extreme_output"] == pytest.approx(extreme(R, alpha, b), rel=1e-9)
+        assert row["leakage_lower"] == pytest.approx(extreme(R, alpha, b), rel=1e-9)
         assert row["dp"] == pytest.approx(4 / b)
-        assert row["extreme_output"] <= row["corollary1"] * (1 + 1e-12)
-        assert row["corollary1"] <= min(row["dp"], -math.log(alpha)) * (1 + 1e-12)
+        assert row["leakage_lower"] <= row["leakage_upper"] * (1 + 1e-12)
+        assert row["leakage_upper"] <= min(row["dp"], -math.log(alpha)) * (1 + 1e-12)
     for shown, row in zip(run(*options).stdout.splitlines()[1:10], rows, strict=True):
         assert [float(text) for text in shown.split()] == pytest.approx(list(row.values()), 1e-5)
 
 
 def test_too_many_sign_patterns(run):
     options = ["leakage", "prefix:40", "--scale", 1, "--alpha", 0.01]
-    assert run.json(*options)["extreme_output"] is None
+    assert run.json(*options)["leakage_lower"] is None
     assert run(*options).stdout.splitlines()[1].endswith("too large")
 
 
@@ -120,8 +120,8 @@ def test_a_scale_that_was_calibrated_leaks_what_was_asked_for(run):
     options = ["--epsilon", 0.9, "--alpha", 0.1]
     scale = run.json("calibrate", "s.npz", *options)["scale"]
     shown = run.json("leakage", "s.npz", "--scale", repr(scale), "--alpha", 0.1)
-    assert shown["corollary1"] == pytest.approx(0.9, rel=2e-6)
-    assert shown["corollary1"] <= 0.9
+    assert shown["leakage_upper"] == pytest.approx(0.9, rel=2e-6)
+    assert shown["leakage_upper"] <= 0.9
     for failure, column in [("slack", "slack"), ("envelope", "envelope")]:
         pml = f"pml:0.9,alpha=0.1,delta=0.01,failure={failure}"
         more = ["--guarantee", pml, "--noise", "gaussian"]
@@ -173,7 +173,7 @@ def test_a_file_of_alpha_is_a_vector(run, tmp_path):
     R = np.tril(np.ones((4, 4)))
     D = np.abs(R[:, :, None] - R[:, None, :]).sum(axis=0)
     kept = np.exp(-D / 2) @ row["alpha"] + 0.35 * np.exp(-D.max(axis=1) / 2)
-    assert row["corollary1"] == pytest.approx(-math.log(kept.min()), rel=1e-12)
+    assert row["leakage_upper"] == pytest.approx(-math.log(kept.min()), rel=1e-12)
     assert "0.05..0.3" in run("leakage", "prefix:4", "--scale", 2, "--alpha", "least.csv").stdout
 
 
@@ -190,8 +190,8 @@ def test_several_epsilons_give_a_row_each(run):
 def test_bounds_in_the_table_are_rounded_outwards(run):
     options = ["leakage", "haar:8", "--scale", 1, "--alpha", 0.05]
     row, line = run.json(*options), run(*options).stdout.splitlines()[1].split()
-    assert float(line[2]) >= row["corollary1"]
-    assert float(line[4]) <= row["extreme_output"]
+    assert float(line[2]) >= row["leakage_upper"]
+    assert float(line[4]) <= row["leakage_lower"]
 
 
 @pytest.mark.parametrize("options", [[], ["--noise", "gaussian", "--epsilon", 0.5]])
@@ -211,7 +211,7 @@ def test_distances_are_taken_once_and_nothing_is_inverted(run, options, monkeypa
 
 def test_extreme_outputs_of_many_rows_are_left_out(run):
     shown = run.json("leakage", "prefix:8*prefix:8", "--scale", 2, "--alpha", 0.01)
-    assert shown["extreme_output"] is None
+    assert shown["leakage_lower"] is None
 
 
 def corollary_1_in_rows(D, alpha):
@@ -223,14 +223,14 @@ def test_thousands_of_columns_are_compared_in_pairs():
     R = np.random.default_rng(0).integers(0, 9, (2, 2100)).astype(float)
     D = np.abs(R[:, :, None] - R[:, None, :]).sum(axis=0)
     shown = pml.leakage(R, scale=3.0, alpha=1e-4)
-    assert shown["corollary1"] == pytest.approx(corollary_1_in_rows(D / 3, 1e-4), rel=1e-9)
+    assert shown["leakage_upper"] == pytest.approx(corollary_1_in_rows(D / 3, 1e-4), rel=1e-9)
 
 
 def test_a_curve_begins_with_the_leakage_of_thousands_of_columns():
     R = np.random.default_rng(0).integers(0, 9, (2, 2100)).astype(float)
     asked = {"scale": 3.0, "alpha": 1e-4}
     curve = pml.alpha_curve(R, **asked, shares=(1.0,))
-    assert curve["corollary1"] == [pml.leakage(R, **asked)["corollary1"]]
+    assert curve["leakage_upper"] == [pml.leakage(R, **asked)["leakage_upper"]]
 
 
 def test_every_row_is_announced(run, monkeypatch):
@@ -247,5 +247,5 @@ def test_distances_of_counts_write_no_matrix(monkeypatch):
     j = np.arange(2100)
     shown = pml.leakage(pml.strategy("prefix:2100"), scale=300.0, alpha=1e-4)
     D = np.abs(np.subtract.outer(j, j)) / 300
-    assert shown["corollary1"] == pytest.approx(corollary_1_in_rows(D, 1e-4), rel=1e-9)
+    assert shown["leakage_upper"] == pytest.approx(corollary_1_in_rows(D, 1e-4), rel=1e-9)
     assert shown["dp"] == pytest.approx(2099 / 300, rel=1e-12)

@@ -242,7 +242,7 @@ def test_products_of_queries_are_measured_by_their_structure(run, monkeypatch):
     assert found["max_std"] == pytest.approx(2**0.5 * found["scale"], rel=1e-9)
     shown = run.json("leakage", product, "--scale", 100, "--alpha", 1e-9)
     assert shown["dp"] == pytest.approx((90 * 70 - 1) / 100, rel=1e-12)
-    assert shown["corollary1"] <= min(shown["dp"], 9 * np.log(10)) * (1 + 1e-9)
+    assert shown["leakage_upper"] <= min(shown["dp"], 9 * np.log(10)) * (1 + 1e-9)
 
 
 def test_cells_of_products_are_compared_in_pairs_without_a_matrix(monkeypatch):
@@ -255,4 +255,4 @@ def test_cells_of_products_are_compared_in_pairs_without_a_matrix(monkeypatch):
     apart = later.diagonal()[:, None] + later.diagonal() - 2 * later
     kept = 1e-4 * np.exp(-apart / 300).sum(axis=1)
     kept += (1 - 2240e-4) * np.exp(-apart.max(axis=1) / 300)
-    assert shown["corollary1"] == pytest.approx(-np.log(kept.min()), rel=1e-9)
+    assert shown["leakage_upper"] == pytest.approx(-np.log(kept.min()), rel=1e-9)

@@ -27,7 +27,7 @@ def rows_of(name, document):
     if name == "bounds":
         return document
     if name == "alpha curve":
-        columns = ("share", "corollary1")
+        columns = ("share", "leakage_upper")
         return [
             dict(zip(columns, row, strict=True))
             for row in zip(*map(document.get, columns), strict=True)

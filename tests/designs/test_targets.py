@@ -122,7 +122,7 @@ def test_leakage():
     noisy = found.mechanism
     assert noisy.max_std <= 4
     leak = pml.leakage(noisy.strategy, scale=noisy.scale, alpha=0.1)
-    assert leak["corollary1"] <= found.enough * (1 + 1e-12)
+    assert leak["leakage_upper"] <= found.enough * (1 + 1e-12)
     with pytest.raises(pml.VacuousGuaranteeError):
         pml.least_budget("prefix:6", 0.01, pml.PML(1, 0.1), search_time=0.05)
     gaussian = pml.EnvelopePML(1, 0.01, 0.1)

@@ -10,20 +10,20 @@ from scipy import integrate
 
 from pmldesign.envelope import (
     Channel,
+    additive_slack,
     binary_envelope,
     composition_bound,
     conditional_maximal_leakage,
     cvar_bound,
     event_leakage,
     exact_envelope,
+    expected_excess,
     extremal,
     failure_probability,
     leakage_quantile,
     maximal_leakage,
     parse_channel,
     pointwise_leakage,
-    psi_1,
-    psi_2,
     quantized_gaussian,
     quantized_laplace,
     randomized_response,
@@ -94,7 +94,7 @@ def test_merging_similar_outputs_changes_no_leakage(seed, delta):
     np.testing.assert_allclose(reduced.matrix, channel.matrix, atol=1e-14)
     for function in (leakage_quantile, binary_envelope, cvar_bound):
         assert function(split, delta) == pytest.approx(function(channel, delta), abs=1e-12)
-    assert psi_2(split, 0.1) == pytest.approx(psi_2(channel, 0.1), abs=1e-12)
+    assert additive_slack(split, 0.1) == pytest.approx(additive_slack(channel, 0.1), abs=1e-12)
 
 
 @given(SEEDS, st.floats(0, 2))
@@ -102,7 +102,7 @@ def test_what_post_processing_cannot_raise(seed, epsilon):
     rng = np.random.default_rng(seed)
     channel = random_channel(rng)
     processed = channel.post_process(rng.dirichlet(np.full(4, 0.4), channel.shape[1]))
-    assert psi_2(processed, epsilon) <= psi_2(channel, epsilon) + 1e-14
+    assert additive_slack(processed, epsilon) <= additive_slack(channel, epsilon) + 1e-14
     assert maximal_leakage(processed) <= maximal_leakage(channel) + 1e-14
     assert pointwise_leakage(processed).max() <= pointwise_leakage(channel).max() + 1e-14
 
@@ -116,13 +116,13 @@ def test_measures_against_their_definitions(seed, delta, epsilon):
     assert pointwise_leakage(channel) == pytest.approx(leakage)
     exceeded = sum(q[y] for y in range(6) if leakage[y] > epsilon)
     assert failure_probability(channel, epsilon) == pytest.approx(exceeded)
-    assert psi_1(channel, epsilon) == pytest.approx(
+    assert expected_excess(channel, epsilon) == pytest.approx(
         sum(q[y] * max(0, 1 - exp(epsilon - leakage[y])) for y in range(6))
     )
     # psi_2 over all events
     events = np.array(np.meshgrid(*[[0, 1]] * 6)).reshape(6, -1)
     best = ((P - exp(epsilon) * q) @ events).max()
-    assert psi_2(channel, epsilon) == pytest.approx(best, abs=1e-14)
+    assert additive_slack(channel, epsilon) == pytest.approx(best, abs=1e-14)
     left, right = (leakage_quantile(channel, delta, side=side) for side in ("left", "right"))
     assert left <= right
     assert failure_probability(channel, left) <= delta
@@ -202,8 +202,8 @@ def test_adaptive_mechanisms_are_indexed_by_the_given_columns():
         (lambda c: event_leakage(c, [0, 2]), "entries in"),
         (lambda c: event_leakage(c, [0, nan]), "entries in"),
         (lambda c: event_leakage(c, [0, 0]), "positive probability"),
-        (lambda c: psi_1(c, nan), "epsilon must be at least 0"),
-        (lambda c: psi_2(c, -1), "epsilon must be at least 0"),
+        (lambda c: expected_excess(c, nan), "epsilon must be at least 0"),
+        (lambda c: additive_slack(c, -1), "epsilon must be at least 0"),
         (lambda c: failure_probability(c, inf), "epsilon must be at least 0"),
         (lambda c: leakage_quantile(c, 0.5, side="both"), "'left' or 'right'"),
     ],

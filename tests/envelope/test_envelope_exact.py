@@ -20,11 +20,11 @@ from pmldesign.envelope import (
     exact_envelope,
     failure_program,
     leakage_quantile,
+    maximal_leakage_bound,
     pointwise_leakage,
     quantized_gaussian,
     quantized_laplace,
     randomized_response,
-    theorem3_bound,
 )
 from pmldesign.errors import InvalidInputError
 
@@ -63,7 +63,7 @@ def test_certified_from_both_sides_and_between_the_bounds(channel, delta):
     cvar = cvar_bound(channel, delta)
     assert below <= value.upper + 1e-12
     assert value.lower <= cvar + 1e-12
-    assert cvar <= theorem3_bound(channel, delta) + 1e-12
+    assert cvar <= maximal_leakage_bound(channel, delta) + 1e-12
 
 
 @settings(max_examples=10)
@@ -252,7 +252,13 @@ def test_delta_next_to_one(missing):
 @pytest.mark.parametrize("delta", [0, 1, -0.1, 1.5, float("nan"), float("inf")])
 def test_delta_outside_the_open_interval_is_refused(delta):
     channel = Channel([[0.9, 0.1], [0.2, 0.8]], [0.5, 0.5])
-    for function in (exact_envelope, binary_envelope, cvar_bound, theorem3_bound, leakage_quantile):
+    for function in (
+        exact_envelope,
+        binary_envelope,
+        cvar_bound,
+        maximal_leakage_bound,
+        leakage_quantile,
+    ):
         with pytest.raises(InvalidInputError, match=r"delta must be in \(0, 1\)"):
             function(channel, delta)
     with pytest.raises(InvalidInputError, match="delta must be in"):

@@ -14,8 +14,8 @@ from pmldesign.envelope import (
     cvar_bound,
     envelope_plateaus,
     exact_envelope,
+    maximal_leakage_bound,
     parse_channel,
-    theorem3_bound,
 )
 from pmldesign.errors import InvalidInputError
 
@@ -116,9 +116,15 @@ def test_hostile_channels_in_exact_arithmetic(seeds):
         reached = exponential(binary_envelope(channel, delta), -TINY)
         assert binary * (1 - Fraction(1, 10**12)) <= reached <= binary
         largest = sum(max(column) for column in zip(*rows, strict=True)) / Fraction(delta)
-        assert min(largest, max(leakiest)) <= exponential(theorem3_bound(channel, delta), TINY)
+        assert min(largest, max(leakiest)) <= exponential(
+            maximal_leakage_bound(channel, delta), TINY
+        )
         assert binary_envelope(channel, delta) <= value.upper
-        assert value.lower <= cvar_bound(channel, delta) <= theorem3_bound(channel, delta) + 1e-13
+        assert (
+            value.lower
+            <= cvar_bound(channel, delta)
+            <= maximal_leakage_bound(channel, delta) + 1e-13
+        )
 
 
 @pytest.mark.parametrize("rare", [0.3, 1e-9, 1e-18, 1e-80, 1e-280])

@@ -40,8 +40,8 @@ def test_the_exact_envelope_grows_with_the_range_of_the_secret():
         prior = np.exp(-(secrets**2) / 2)
         prior = np.maximum(prior, 1e-250)
         matrix = np.maximum(matrix, 1e-250)
-        channel = pml.Channel(matrix / matrix.sum(axis=1)[:, None], prior / prior.sum())
-        values.append(pml.exact_envelope(channel, 0.2).lower)
+        channel = pml.envelope.Channel(matrix / matrix.sum(axis=1)[:, None], prior / prior.sum())
+        values.append(pml.envelope.exact_envelope(channel, 0.2).lower)
     assert values == sorted(values)
     assert np.exp(values[-1] - values[0]) > 3
 

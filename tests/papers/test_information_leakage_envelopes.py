@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 
 from pmldesign.envelope import (
     Channel,
+    additive_slack,
     binary_envelope,
     closed_failure_probability,
     cvar_bound,
     event_leakage,
     exact_envelope,
+    expected_excess,
     extremal,
     failure_probability,
     leakage_quantile,
     maximal_leakage,
+    maximal_leakage_bound,
     pointwise_leakage,
-    psi_1,
-    psi_2,
     randomized_response,
     randomized_response_bounds,
     randomized_response_dp,
-    theorem3_bound,
 )
 
 EXAMPLE_1 = Channel(
@@ -60,13 +60,13 @@ def test_example_1_envelope_is_log_4_up_to_one_tenth(delta):
 
 def test_theorem_1_psi_1_grows_under_post_processing():
     epsilon = log(10 / 9)
-    assert psi_1(EXAMPLE_1, epsilon) == pytest.approx(13 / 180)
-    assert psi_1(MERGED, epsilon) == pytest.approx(2 / 27)
+    assert expected_excess(EXAMPLE_1, epsilon) == pytest.approx(13 / 180)
+    assert expected_excess(MERGED, epsilon) == pytest.approx(2 / 27)
 
 
 def test_psi_2_neither_bounds_nor_is_bounded_by_the_failure_probability():
-    assert psi_2(EXAMPLE_1, log(3)) == pytest.approx(0.05)
-    assert psi_2(EXAMPLE_1, log(10 / 9)) == pytest.approx(13 / 90)
+    assert additive_slack(EXAMPLE_1, log(3)) == pytest.approx(0.05)
+    assert additive_slack(EXAMPLE_1, log(10 / 9)) == pytest.approx(13 / 90)
     assert failure_probability(EXAMPLE_1, log(3)) == pytest.approx(0.1)
 
 
@@ -136,7 +136,7 @@ def test_section_7_any_computation_with_few_outputs():
     # deterministic, so P(y | x) is 0 or 1: maximal leakage is log of the number of outputs
     channel = Channel(np.eye(3)[[0, 0, 1, 2, 2, 2]], np.array([1, 2, 3, 4, 5, 6]) / 21)
     for delta in (0.2, 0.6, 0.95):
-        assert theorem3_bound(channel, delta) <= log(3 / delta) + 1e-12
+        assert maximal_leakage_bound(channel, delta) <= log(3 / delta) + 1e-12
         assert exact_envelope(channel, delta).value <= log(3 / delta) + 1e-12
 
 
@@ -150,7 +150,7 @@ def test_theorem_3_is_not_the_best_bound_but_never_fails():
     ):
         assert exact_envelope(channel, delta).value == pytest.approx(exact, abs=5e-6)
         assert cvar_bound(channel, delta) == pytest.approx(cvar, abs=5e-6)
-    assert theorem3_bound(channel, 0.8) == pytest.approx(0.70461, abs=5e-6)
+    assert maximal_leakage_bound(channel, 0.8) == pytest.approx(0.70461, abs=5e-6)
     assert randomized_response_bounds(prior, 1, 0.8).upper == pytest.approx(0.70461, abs=5e-6)
 
 
@@ -214,12 +214,12 @@ def test_neither_slack_nor_envelope_implies_the_other():
     c, a, epsilon = 0.1, 0.01, log(4)
     told = Channel([[c, 0, 1 - c], [0, c, 1 - c]], [a, 1 - a])
     # slack c (1 - a e^eps); envelope: a c of mass, padded from the silent output until it leaks eps
-    assert psi_2(told, epsilon) == pytest.approx(c * (1 - 4 * a))
+    assert additive_slack(told, epsilon) == pytest.approx(c * (1 - 4 * a))
     padded = a * c + c * (1 - 4 * a) / 3
     assert closed_failure_probability(told, epsilon) == pytest.approx(padded)
-    assert padded < 0.4 * psi_2(told, epsilon)
+    assert padded < 0.4 * additive_slack(told, epsilon)
     # and the other way: every output leaks a little more than epsilon
     thin = randomized_response([0.5, 0.5], epsilon=0.1)
     below = pointwise_leakage(thin).min() - 1e-3
     assert closed_failure_probability(thin, below) == pytest.approx(1)
-    assert psi_2(thin, below) < 0.01
+    assert additive_slack(thin, below) < 0.01

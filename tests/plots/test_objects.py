@@ -114,8 +114,8 @@ def test_delta_of_noise_over_epsilon():
 
 
 def test_an_envelope_curve_draws_itself():
-    channel = pml.Channel(np.array([[0.75, 0.25], [0.25, 0.75]]), np.array([0.5, 0.5]))
-    (line,) = pml.envelope_curve(channel, [0.25, 0.5]).plot().axes[0].lines
+    channel = pml.envelope.Channel(np.array([[0.75, 0.25], [0.25, 0.75]]), np.array([0.5, 0.5]))
+    (line,) = pml.envelope.envelope_curve(channel, [0.25, 0.5]).plot().axes[0].lines
     # both outputs leak log(0.75/0.5), as long as an outcome of this probability may be hidden
     assert np.asarray(line.get_ydata())[0] == pytest.approx(np.log(1.5), abs=1e-6)
 

@@ -137,7 +137,7 @@ def test_the_option(tmp_path, monkeypatch):
     assert numbers["alpha"] == list(sampled_alpha(COUNTS, 0.95))
     assert numbers["sample"] == sampled_alpha(COUNTS, 0.95).to_json()
     leaks = json.loads(command("leakage", "histogram:5", "--scale", "2", *shared).stdout)
-    assert leaks["corollary1"] <= leaks["dp"]
+    assert leaks["leakage_upper"] <= leaks["dp"]
     wrong = ("--alpha", "counts.csv,confidence=0.9")
     assert command("leakage", "histogram:5", "--scale", "2", *wrong).exit_code == 2
     by_text = "pml:1,alpha=sample:counts.csv,confidence=0.95"

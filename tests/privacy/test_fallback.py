@@ -44,8 +44,8 @@ def test_slack_of_gaussian_noise_for_two_cells_and_one_record():
 def test_losses_grow_as_alpha_falls(alpha):
     shares = (1, 0.8, 0.5, 0.1, 1e-3, 1e-9, 0)
     curve = pml.alpha_curve("prefix:5", scale=4, alpha=alpha, shares=shares)
-    losses = curve["corollary1"]
-    assert losses[0] == pml.leakage("prefix:5", scale=4, alpha=alpha)["corollary1"]
+    losses = curve["leakage_upper"]
+    assert losses[0] == pml.leakage("prefix:5", scale=4, alpha=alpha)["leakage_upper"]
     assert losses == sorted(losses)
     assert losses[-1] == 1.0
     assert losses[-2] == pytest.approx(1.0, abs=1e-7)
@@ -82,7 +82,7 @@ def test_commands(tmp_path):
     picture = tmp_path / "curve.png"
     curve = json.loads(run(*leaks, "--alpha-curve", "--plot", picture, "--json").stdout)
     assert curve["share"][0] == 1
-    assert curve["corollary1"][-1] == 1
+    assert curve["leakage_upper"][-1] == 1
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert run(*leaks, "--plot", picture).exit_code == 2
     assert run(*leaks, "--alpha-curve", "--plot", tmp_path / "curve.txt").exit_code == 6

@@ -446,5 +446,5 @@ def envelope_is_true(content):
     return (
         content["lower"] <= value.upper * (1 + CLOSE)
         and content["upper"] >= value.lower * (1 - CLOSE)
-        and near(content["maximal_leakage"], pml.maximal_leakage(channel))
+        and near(content["maximal_leakage"], pml.envelope.maximal_leakage(channel))
     )
