@@ -166,6 +166,12 @@ def refusals(path: Path, kind: Kind) -> Iterator[None]:
         raise FileError(f"cannot use the {kind.value} {str(path)!r}: {error}") from None
 
 
+def flush(handle: int) -> None:
+    """Put what was written to an open file on the disk."""
+    if SYNCHRONOUS != "OFF":
+        getattr(os, "fdatasync", os.fsync)(handle)
+
+
 def _begin(connection: Connection, kind: Kind, tables: str) -> None:
     """Create the tables of an empty file, its kind and its format, all at once."""
     with transaction(connection):

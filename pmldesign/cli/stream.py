@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,8 @@ from pmldesign.workloads import Workload
 
 CHUNK, LONGEST = 2**16, 2**24
 """Bytes that are read at a time, or as many as there are; and those of a line, at most."""
+REPLAYED = 4096
+"""Answers that are printed at a time."""
 HALF_DIGIT = 5e-5
 """Ratios are rounded up."""
 ENDLESS = Endless.name
@@ -166,19 +169,20 @@ def _chunks() -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _replayed(log: Log) -> str:
-    if log.record is None:
-        return ""
-    return answer_lines(log.record.identity, 0, [step.answer for step in log.record.steps])
+def _replayed(log: Log) -> Iterator[str]:
+    """The answers of a state, some at a time."""
+    kept = log.answers()
+    for first in range(0, log.position, REPLAYED):
+        yield answer_lines(log.identity or [], first, [*islice(kept, REPLAYED)])
 
 
-def _shown(text: Callable[[Log], str], help_text: str) -> Any:
+def _shown(text: Callable[[Log], Iterable[str]], help_text: str) -> Any:
     """An option that names a state, shows something of it, and ends the command."""
 
     def show(path: Path) -> None:
-        log = Log(path)
-        log.close()
-        click.echo(text(log), nl=False)
+        with closing(Log(path)) as log:
+            for part in text(log):
+                click.echo(part, nl=False)
         click.get_current_context().exit()
 
     return option(help_text, check=show, is_eager=True, metavar="STATE")
@@ -218,7 +222,7 @@ class Asked:
     )
     question: QuestionOptions = group(known=None, weights=None, schema=None)
     position: Path | None = _shown(
-        lambda log: f"{log.position}\n", "Print the last step of a state, and end."
+        lambda log: [f"{log.position}\n"], "Print the last step of a state, and end."
     )
     replay: Path | None = _shown(_replayed, "Print the answers of a state again, and end.")
     workload: str | None = option(

@@ -11,7 +11,7 @@ training     vectors in floating point, and their noise alone
 endless_strategy, endless_steps  running sums without an end, `prefix:inf`
 lines        what lines of input say: numbers, events, corrections
 journal      takes steps of a stream durably; which steps were corrected
-log          the files: the record, and the witness that refuses an old one
+log          the files: the state, and the witness that refuses an old one
 """
 
 from pmldesign.streams.noise import DiscreteGaussian as DiscreteGaussian

@@ -19,7 +19,7 @@ from pmldesign.arguments import instance
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.strategies.participation.schema import AnyParticipation, Participation
 from pmldesign.streams.lines import require_names
-from pmldesign.streams.log import Log, Record
+from pmldesign.streams.log import Log
 from pmldesign.streams.noise import Owned
 from pmldesign.streams.stream import Answer, Input, Stream, answers
 from pmldesign_solvers.operators.operator import Array
@@ -105,12 +105,11 @@ class Journal(Owned):
         self.names = require_names(stream.series, names)
         self.stream, self._log = stream, Log(path)
         self.corrections = Corrections(stream.strategy.participation)
-        record = self._log.record
-        if record is not None:
+        saved = self._log.state
+        if saved:
             try:
-                saved = record.saved
-                self._go_on(saved.get("series", []))
-                self.stream.resume(saved)
+                self._go_on(saved["series"])
+                self.stream.resume({"identity": self._log.identity, **saved})
                 self.corrections.resume(saved["corrections"])
             except (ValueError, KeyError, TypeError) as error:
                 self.close()
@@ -149,10 +148,8 @@ class Journal(Owned):
             taken = [pair for pair in self.corrections.pairs if pair[1] <= self.stream.time]
             saved = {**self.stream.save(), "corrections": taken, "series": self.names}
             identity = saved.pop("identity")
-            record = self._log.record or Record(identity)
-            lines = record.commit(values, answers(found, deviations), saved)
             try:
-                self._log.commit(record, lines)
+                self._log.commit(identity, values, answers(found, deviations), saved)
             except OSError as error:
                 raise FileError(
                     f"cannot write {str(self._log.path)!r}: {error.strerror or error}; the answer "
@@ -168,16 +165,15 @@ class Journal(Owned):
             InvalidInputError: it was another one.
         """
         with self._turn:
-            record = self._log.record
-            if record is None or not 1 <= number <= record.position:
+            if not 1 <= number <= self._log.position:
                 raise InvalidInputError(f"step {number} is not answered yet")
-            kept = record.steps[number - 1]
-            if record.digest(number, value) != kept.digest:
+            answer = self._log.again(number, value)
+            if answer is None:
                 raise InvalidInputError(
                     f"step {number} was answered already, for another number than {value!r}; a "
                     "step is answered for one number"
                 )
-            return kept.answer
+            return answer
 
     def close(self) -> None:
         """Close the files."""

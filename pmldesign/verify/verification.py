@@ -56,12 +56,13 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def is_state(path: Path) -> bool:
-    """Whether a file begins as a state does."""
+    """Whether a file begins as the state of a stream: SQLite with its `application_id`."""
     try:
         with path.open("rb") as file:
-            return file.read(10) == b'{"stream":'
+            head = file.read(72)
     except (OSError, ValueError):  # ValueError: a null byte in the path
         return False
+    return head.startswith(b"SQLite format 3\0") and head[68:] == b"pmst"
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
     python tests/robustness/killed.py [kills] [seed]
 
-Each kind of stream is killed so often, and some of their processes find a full disk. In half of the
-streams the record is written anew whenever half of it is no longer needed.
+Each kind of stream is killed so often, and some of their processes find a full disk.
 
 *By hand.*
  A supervisor runs `pmldesign stream` with a state, kills it (SIGKILL), and starts it again,
@@ -42,7 +41,6 @@ from click.testing import CliRunner
 from pmldesign.cli import main as main_command
 from pmldesign.designs import factorize
 from pmldesign.files import write_strategy
-from pmldesign.streams import log
 
 STEPS = 60
 EPSILON = "2e3"
@@ -102,8 +100,8 @@ class Supervisor:
         self._ended(*first, {0, 2, 6} if second else {0} if full is None else {0, 6})
 
     def _full(self) -> int | None:
-        """For a process in ten: so many bytes a file may have, about as many as the record has."""
-        size = self.state.stat().st_size if self.state.exists() else 500
+        """For a process in ten: so many bytes a file may have, about as many as the state has."""
+        size = self.state.stat().st_size if self.state.exists() else 20_000
         return int(size * self.rng.uniform(0, 1.5)) if self.rng.random() < 0.1 else None
 
     def _ended(self, child: int, out: int, codes: set[int]) -> None:
@@ -319,7 +317,6 @@ def main(kills: int = 1000, seed: int = 0) -> int:
             start = time.monotonic()
             while done < kills:
                 state = Path(folder) / f"{kind.__name__}{streams}.state"
-                log.SPARE = int(rng.choice([0, 2**20]))
                 stream = kind(file, best.strategy.matrix, state, rng)
                 stream.run(kills - done)
                 wrong += stream.wrong

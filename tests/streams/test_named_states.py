@@ -1,9 +1,10 @@
 """States hold the names of their series: numbers of one never get into another."""
 
 import hashlib
-import json
+import sqlite3
 
 import pytest
+from altered_states import rehashed, run
 from click.testing import CliRunner
 
 import pmldesign as pml
@@ -23,7 +24,7 @@ LOUD = ["--epsilon", "1e6", "--delta", "1e-6"]
 def stream(tmp_path):
     """The command on a state, and the rounded sums that it prints."""
 
-    def run(lines, *options, code=0, name="d.state", file="prefix:inf"):
+    def streamed(lines, *options, code=0, name="d.state", file="prefix:inf"):
         state = ["--state", str(tmp_path / name)]
         found = CliRunner().invoke(main, ["stream", file, *LOUD, *state, *options], input=lines)
         assert found.exit_code == code, found.output
@@ -33,7 +34,7 @@ def stream(tmp_path):
         end = -2 if file == "prefix:inf" else -1
         return [[round(float(x)) for x in line.split(",")[1:end]] for line in found.stdout.split()]
 
-    return run
+    return streamed
 
 
 @pytest.fixture
@@ -41,33 +42,6 @@ def designed_for_two(tmp_path):
     """A file whose steps have two numbers, with names or without."""
     write_strategy(tmp_path / "s.npz", factorize("prefix:9*histogram:2"))
     return tmp_path / "s.npz"
-
-
-def rehashed(path, change):
-    """Changes the states in a state file, and makes all hashes of it and of its log again."""
-
-    def hashed(before, line):
-        return hashlib.blake2b(f"{before} {line}".encode(), digest_size=8).hexdigest()
-
-    chain, step, text, seen = "", 0, "", ""
-    head, *_ = lines = path.read_text().splitlines()
-    key = bytes.fromhex(json.loads(head.rpartition(" ")[0])["key"])
-    for line in lines:
-        mark = " " if line.startswith("{") else ","
-        body = line.rpartition(mark)[0]
-        if body.startswith('{"after"'):
-            content = json.loads(body)
-            change(content)
-            body = json.dumps(content, separators=(",", ":"))
-        found = hashed(chain, body)
-        text += f"{body}{mark}{found}\n"
-        if body.startswith('{"after"'):
-            digest = hashlib.blake2b(f"{body} {found}\n".encode(), key=key, digest_size=8)
-            seen += f"{step} {chain} {digest.hexdigest()}\n"
-        else:
-            chain, step = found, step + (mark == ",")
-    path.write_text(text)
-    return seen
 
 
 def test_names_in_another_order_are_refused(stream, tmp_path):
@@ -104,28 +78,15 @@ def test_the_names_of_a_state_may_be_any_text(stream, tmp_path):
         assert pml.verify_file(tmp_path / name).holds
 
 
-def test_states_without_names_go_on_and_hold_them_then(stream, tmp_path):
-    """As they were written before there were names, with one hash in each line of their logs."""
-    names = ["--series", "a,b"]
-    assert stream("1,10\n1,10\n", *names) == [[1, 10], [2, 20]]
-    state, log = tmp_path / "d.state", tmp_path / "d.state.log"
-    seen = rehashed(state, lambda content: content.pop("series"))
-    log.write_text("".join(line.rpartition(" ")[0] + "\n" for line in seen.splitlines()))
-    assert pml.verify_file(state).holds
-    assert stream("a,1\nb,10\nstep\n", *names) == [[3, 30]]
-    assert "its series are a,b" in stream("1,10\n", "--series", "b,a", code=6)
-    assert pml.verify_file(state).holds
-
-
 def test_altered_names_are_found(stream, tmp_path):
     stream("a,1\nb,10\nstep\n" * 3, "--series", "a,b", "--commit", "2")
     state, log = tmp_path / "d.state", tmp_path / "d.state.log"
-    honest, seen = state.read_text(), log.read_text()
-    state.write_text(honest.replace('["a","b"]', '["b","a"]'))
-    assert "lines" in {check.name for check in pml.verify_file(state).failures}
-    assert "damaged, cut or an old one" in stream("1,10\n", "--series", "b,a", code=6)
-    state.write_text(honest)
-    witness = rehashed(state, lambda content: content["series"].reverse())
+    honest, seen = state.read_bytes(), log.read_text()
+    run(state, """UPDATE state SET content = replace(content, '"a","b"', '"b","a"')""")
+    assert "rows" in {check.name for check in pml.verify_file(state).failures}
+    assert "d.state is damaged" in stream("1,10\n", "--series", "b,a", code=6)
+    state.write_bytes(honest)
+    witness = rehashed(state, state=lambda content: content["series"].reverse())
     assert [check.name for check in pml.verify_file(state).failures] == ["log"]
     assert "damaged, cut or an old one" in stream("1,10\n", "--series", "b,a", code=6)
     log.unlink()  # nothing to compare it with
@@ -133,7 +94,7 @@ def test_altered_names_are_found(stream, tmp_path):
     assert (unchecked.name, unchecked.verdict) == ("log", Verdict.UNCHECKED)
     log.write_text(witness)
     assert pml.verify_file(state).holds  # another state, with a log of its own
-    state.write_text(honest)
+    state.write_bytes(honest)
     log.write_text(seen)
     assert pml.verify_file(state).holds
 
@@ -144,18 +105,22 @@ def test_the_log_tells_nothing_of_the_data(stream, tmp_path):
     for name in ("a.state", "b.state"):
         stream("1,10\n", "--series", "a,b", name=name)
         lines.append((tmp_path / f"{name}.log").read_text().split())
-        record = (tmp_path / name).read_text().splitlines()
-        body, _, check = record[-1].rpartition(" ")
-        plain = hashlib.blake2b(f"{lines[-1][1]} {body}".encode(), digest_size=8).hexdigest()
-        assert check == plain  # what may be tried out by whoever has the state
+        with sqlite3.connect(tmp_path / name) as file:
+            ((after, content),) = file.execute("SELECT after, content FROM state")
+        file.close()
+        # what may be tried out by whoever has the state
+        plain = hashlib.blake2b(
+            f"{after} 1 {lines[-1][1]} {content}".encode(), digest_size=16
+        ).hexdigest()
         assert plain not in lines[-1]
+        assert {len(word) for word in lines[-1][1:]} == {32}
     assert not {*lines[0][1:]} & {*lines[1][1:]}
 
 
 def test_a_state_that_was_edited_with_its_hash_does_not_go_on(stream, tmp_path):
-    """Of the sums, say: they are in no line of a step."""
+    """Of the sums, say: they are in no row of a step."""
     stream("1,10\n", "--series", "a,b")
-    rehashed(tmp_path / "d.state", lambda content: content.update(sum=[0.0, 0.0]))
+    rehashed(tmp_path / "d.state", state=lambda content: content.update(sum=[0.0, 0.0]))
     assert "damaged, cut or an old one" in stream("1,10\n", "--series", "a,b", code=6)
 
 
@@ -163,9 +128,9 @@ def test_a_state_that_was_edited_with_its_hash_does_not_go_on(stream, tmp_path):
 def test_names_that_cannot_be_are_found(stream, tmp_path, names):
     stream("1,10\n", "--series", "a,b")
     state = tmp_path / "d.state"
-    witness = rehashed(state, lambda content: content.update(series=names))
+    witness = rehashed(state, state=lambda content: content.update(series=names))
     (tmp_path / "d.state.log").write_text(witness)
-    assert "lines" in {check.name for check in pml.verify_file(state).failures}
+    assert "rows" in {check.name for check in pml.verify_file(state).failures}
 
 
 def test_journals_of_python_hold_names(tmp_path):

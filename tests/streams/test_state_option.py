@@ -1,12 +1,16 @@
 """`pmldesign stream --state`: lines in, answers out, each once."""
 
+import tracemalloc
+from contextlib import closing
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from pmldesign.cli import main
 from pmldesign.files import write_strategy
-from pmldesign.streams import Log
+from pmldesign.privacy import ApproxDP
+from pmldesign.streams import FloatingGaussian, Journal, Log, endless_stream
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 
@@ -71,9 +75,7 @@ def test_command_refuses_lines_and_answers_those_before(stream):
 def test_command_answers_in_groups(stream, monkeypatch):
     commits = []
     commit = Log.commit
-    monkeypatch.setattr(
-        Log, "commit", lambda log, record, lines: (commits.append(1), commit(log, record, lines))
-    )
+    monkeypatch.setattr(Log, "commit", lambda log, *parts: (commits.append(1), commit(log, *parts)))
     lines = stream("1\n" * 7, "--commit", "3")
     assert len(commits) == 3
     assert stream.show("--replay").stdout.splitlines() == lines
@@ -88,20 +90,42 @@ def test_a_refused_first_line_leaves_no_files(stream, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"s.npz"}
 
 
-def test_command_refuses_cut_files_and_folders(stream, tmp_path):
+def test_command_refuses_old_files_and_folders(stream, tmp_path):
     lines = stream("1\n10\n100\n")
-    log, state = tmp_path / "d.state.log", tmp_path / "d.state"
-    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
-    assert stream.show("--position").stdout == "3\n"  # the record knows: nothing is fed twice
+    log, state, seen = tmp_path / "d.state.log", tmp_path / "d.state", []
+    for more in ("1000\n", "10000\n"):
+        seen.append((state.read_bytes(), log.read_bytes()))
+        lines += stream(more)
+    log.write_bytes(seen[1][1])
+    assert stream.show("--position").stdout == "5\n"  # the state knows: nothing is fed twice
     assert stream.show("--replay").stdout.splitlines() == lines
-    state.write_text("".join(state.read_text().splitlines(keepends=True)[:-1]))
+    state.write_bytes(seen[1][0])
     for found in (stream("100\n", code=6), stream.show("--position"), stream.show("--replay")):
         assert found.exit_code == 6
-        assert "d.state is damaged, cut or an old one: up to step 3" in found.stderr
+        assert "d.state is damaged, cut or an old one: up to step 5" in found.stderr
         assert found.stdout == ""
     found = stream("1\n", "--state", str(tmp_path), code=6)
     assert "it is a folder" in found.stderr
     assert stream.show("--position", str(tmp_path)).exit_code == 6
+
+
+def test_the_stream_without_an_end_keeps_few_numbers_however_long_it_is(tmp_path):
+    """Neither a running process nor one that goes on holds the steps that were answered."""
+    peaks = []
+    for commits in (4, 40):
+        state = tmp_path / f"{commits}.state"
+        stream = endless_stream(ApproxDP(1, 1e-6), noise=FloatingGaussian())
+        journal = Journal(stream, state)
+        journal.steps([1.0] * 250)
+        tracemalloc.start()
+        for _ in range(commits):
+            journal.steps([1.0] * 250)
+        journal.close()
+        with closing(Log(state)) as log:
+            assert sum(1 for _ in log.answers()) == log.position == 250 * (1 + commits)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
 
 
 def test_command_without_a_state(stream, tmp_path):

@@ -1,12 +1,11 @@
 """States of streams without an end: honest ones hold, forged ones do not."""
 
-import hashlib
-import json
-
 import pytest
+from altered_states import rehashed, run
 
 import pmldesign as pml
 from pmldesign.designs import factorize
+from pmldesign.errors import FileError
 from pmldesign.privacy import ZCDP
 from pmldesign.streams import (
     Designed,
@@ -32,21 +31,9 @@ def state(tmp_path):
     return tmp_path / "state"
 
 
-def chained(state, change):
-    """Writes lines that were changed, with the hashes that belong to them, and a log of them."""
-    lines = [
-        line.rpartition(" " if line.startswith("{") else ",")[0]
-        for line in state.read_text().splitlines()
-    ]
-    changed, chain, text, seen = change(lines), "", "", ""
-    for line in changed:
-        found = hashlib.blake2b(f"{chain} {line}".encode(), digest_size=8).hexdigest()
-        text += f"{line}{' ' if line.startswith('{') else ','}{found}\n"
-        if not line.startswith("{") or not chain:
-            chain = found
-            seen += "" if line.startswith("{") else f"{line.split(',')[0]} {chain}\n"
-    state.write_text(text)
-    state.with_name("state.log").write_text(seen)
+def forged(state, **changes):
+    """Changes a state with all of its hashes, and its log."""
+    state.with_name("state.log").write_text(rehashed(state, **changes))
 
 
 def failures(state):
@@ -55,7 +42,7 @@ def failures(state):
 
 def test_honest_states_hold(state):
     assert pml.verify_file(state).holds
-    chained(state, lambda lines: lines)
+    forged(state)
     assert pml.verify_file(state).holds
 
 
@@ -71,58 +58,93 @@ def test_honest_states_hold(state):
     ],
 )
 def test_forged_numbers_are_found(state, place, factor, wrong):
-    def change(lines):
-        content = json.loads(lines[0])
-        content["identity"][place] *= factor
-        return [json.dumps(content), *lines[1:]]
+    def change(identity):
+        identity[place] *= factor
 
-    chained(state, change)
+    forged(state, identity=change)
     assert failures(state) == wrong
 
 
-@pytest.mark.parametrize("more", [', "epsilon": 0.01}', ', "stream": 3}'])
-def test_claims_of_other_files_are_found(state, more):
-    chained(state, lambda lines: [lines[0].removesuffix("}") + more, *lines[1:]])
-    assert {"lines", "contents"} & failures(state)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE stream SET identity = '{}'",
+        "UPDATE state SET content = '{}'",
+        "DELETE FROM state",
+        "INSERT INTO stream SELECT 2, identity, key FROM stream",
+    ],
+)
+def test_contents_of_other_files_are_found(state, statement):
+    run(state, statement)
+    assert {"rows", "contents"} & failures(state)
 
 
-def test_forged_lines_are_found(state):
-    honest = state.read_text()
+@pytest.mark.parametrize("mark", ["user_version", "application_id"])
+def test_states_of_other_versions_and_other_files_are_refused(state, mark):
+    run(state, f"PRAGMA {mark} = 7")
+    with pytest.raises(FileError, match=r"another version|damaged or no strategy file"):
+        pml.verify_file(state)
 
-    def scaled(lines):
-        step, value, deviation, digest = lines[7].split(",")
-        return [*lines[:7], f"{step},{value},{0.9 * float(deviation)},{digest}", *lines[8:]]
 
-    chained(state, scaled)
+def test_forged_rows_are_found(state):
+    honest = state.read_bytes()
+
+    def scaled(number, answer):
+        value, deviation = answer.split(",")
+        return f"{value},{0.9 * float(deviation)}" if number == 7 else answer
+
+    forged(state, row=scaled)
     assert failures(state) == {"standard deviations"}
-    state.write_text(honest)
-    chained(state, lambda lines: [*lines[:7], *lines[8:]])
-    assert "lines" in failures(state)
-    state.write_text(honest.replace("\n4,", "\n4,1"))
-    assert "lines" in failures(state)
-    state.write_text(honest[:-5])
-    assert "lines" in failures(state)
+    for statement in (
+        "DELETE FROM step WHERE number = 7",
+        "UPDATE step SET answer = '1' || answer WHERE number = 7",
+        "UPDATE step SET number = 70 WHERE number = 50",
+        "UPDATE step SET input = '' WHERE number = 1",
+        "UPDATE state SET after = 9",
+        "DELETE FROM step WHERE number = 50",
+    ):
+        state.write_bytes(honest)
+        run(state, statement)
+        assert "rows" in failures(state), statement
+    for damaged in (honest[:-4096], honest[:2000]):
+        state.write_bytes(damaged)
+        with pytest.raises(FileError, match="malformed"):
+            pml.verify_file(state)
+    state.write_bytes(honest)
+    run(state, "DROP TABLE step")
+    with pytest.raises(FileError, match="no such table"):
+        pml.verify_file(state)
 
 
-def test_a_state_that_its_log_has_not_seen_is_found(state):
-    honest, log = state.read_text(), state.with_name("state.log")
-    seen = log.read_text().splitlines(keepends=True)
-    states = [line for line in honest.splitlines() if line.startswith('{"after')]
-    early = honest[: honest.index(states[1])] + states[1] + "\n"
-    state.write_text(early)  # an old one
+def test_a_state_that_its_log_has_not_seen_is_found(tmp_path):
+    state, log, versions = tmp_path / "state", tmp_path / "state.log", []
+    for count in (1, 9, 40):
+        journal = Journal(endless_stream(ZCDP(0.5), noise=FloatingGaussian()), state)
+        journal.steps([1.0] * count)
+        journal.close()
+        versions.append((state.read_bytes(), log.read_text()))
+    state.write_bytes(versions[1][0])  # an old one
     assert failures(state) == {"log"}
-    log.write_text("".join(seen[:2]))
+    log.write_text(versions[1][1])
     assert pml.verify_file(state).holds
-    state.write_text(honest)  # one commit ahead, as a kill leaves it
+    state.write_bytes(versions[2][0])  # one commit ahead, as a kill leaves it
     assert pml.verify_file(state).holds
-    log.write_text(seen[0])  # and two
-    assert failures(state) == {"log"}
-    log.write_text(seen[0] + seen[1][:9])
-    assert failures(state) == {"log"}
-    log.write_text("".join(seen).replace("\n50 ", "\n50 1"))
-    assert failures(state) == {"log"}
+    for wrong in (versions[0][1], versions[2][1].replace("50 ", "51 ")):
+        log.write_text(wrong)
+        assert failures(state) == {"log"}
+    log.write_text(versions[2][1][:20])
+    assert {"log", "contents"} & failures(state)
     log.unlink()
     assert [check.name for check in pml.verify_file(state).unchecked] == ["log"]
+
+
+def test_a_state_that_is_in_use_is_not_read(state):
+    journal = Journal(endless_stream(ZCDP(0.5), noise=FloatingGaussian()), state)
+    with pytest.raises(FileError, match="locked"):
+        pml.verify_file(state)
+    journal.step(1.0)
+    journal.close()
+    assert pml.verify_file(state).holds
 
 
 def test_other_states_are_not_checked_as_a_whole(tmp_path):

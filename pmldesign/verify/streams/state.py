@@ -1,12 +1,12 @@
-r"""The state of a stream: its lines, and for `prefix:inf` its noise.
+r"""The state of a stream: its rows, and for `prefix:inf` its noise.
 
-    {"stream": 3, "identity": [...], "key": ...} HASH
-    step,answer,standard deviation,digest,HASH               an answer for each series
-    {"after": ..., "series": [name, ...], "time": ..., ...} HASH
+    stream   identity as JSON, key
+    step     number, answer: values and standard deviation, input, chain
+    state    after, content as JSON ("time", "series": names), digest
 
-HASH is that of the line behind the HASH before; from that of a {} line nothing follows. For each
-commit but perhaps the last, the log beside it has a step, its HASH, and a digest of the {} line
-with the key, which logs of before have not, nor states of before names.
+The chain of a row is the hash of the chain before and the row; the first one that of identity and
+key. The digest of the state is a hash of all of it with the key. The log beside
+it holds the step, chain and digest of the last commit, or of the one before.
 The identity of prefix:inf is 2^48, sigma_1, sigma, K numbers 1 - d_m, K w_m, and kappa of each
 epoch; epochs begin at the whole parts of 2^(e/4). With C_ij = rho_i kappa_j sum_m w_m d_m^(i - j),
 rho = start^-0.3, a column from the first step of epoch e on has the square kappa_e^2 sum S_mn(e),
@@ -25,6 +25,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement, pairwise
 from pathlib import Path
@@ -43,24 +45,19 @@ STARTS = sorted({math.isqrt(math.isqrt(2**e)) for e in range(192)})
 ROUNDED = arb(2) ** -19 * (arb(1) / 2 + arb(2) ** -29)
 COMPARED = 10**6
 """Steps whose standard deviations are recomputed."""
-FORMAT, CLAIMS = 3, {"stream", "identity", "key"}
+FORMAT = 1
 
 
 def check_state(path: Path, checks: Checks) -> str:
     """All claims of a state."""
-    head, *lines = path.read_text(encoding="ascii", errors="replace").split("\n")
-    content, _, chain = head.rpartition(" ")
-    described = json.loads(content, object_pairs_hook=once)
-    if described.get("stream") != FORMAT:
-        raise FileError(
-            f"{path.name}: a state of another version of pmldesign; verify it with that"
-        )
-    read = _read(lines, chain)
-    deviations = read.deviations
-    sound = read.sound and described.keys() == CLAIMS and _hash("", content) == chain
-    checks.state("lines", sound, "claims of a state, hashes, and steps in their order")
-    _check_log(path.with_name(path.name + ".log"), read, bytes.fromhex(described["key"]), checks)
-    identity = described["identity"]
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as file:
+            state = _read(file, path.name)
+    except sqlite3.Error as error:
+        raise FileError(f"cannot read {str(path)!r}: {error}") from None
+    checks.state("rows", state.sound, "hashes, and steps in their order")
+    _check_log(path.with_name(path.name + ".log"), state, checks)
+    identity, deviations = state.identity, np.array(state.deviations)
     if identity[0] != STEPS:
         checks.unchecked("standard deviations", "of a strategy file; verify that one")
         return "none"
@@ -73,83 +70,85 @@ def check_state(path: Path, checks: Checks) -> str:
         return NAME
     longest = above(root(_longest(lost, weights, levels)) + ROUNDED)
     checks.at_most("sensitivity", identity[2] / identity[1], longest)
-    computed = identity[2] * _deviations(lost, weights, levels, min(len(deviations), COMPARED))
-    same = np.allclose(deviations[:COMPARED], computed, rtol=AGREEMENT, atol=0)
-    told = f"of {len(computed)} answers" if len(deviations) <= COMPARED else f"of {COMPARED}"
-    checks.state("standard deviations", same, told)
-    if len(deviations) > COMPARED:
-        checks.unchecked("later ones", f"of {len(deviations) - COMPARED} answers")
+    computed = identity[2] * _deviations(lost, weights, levels, len(deviations))
+    same = np.allclose(deviations, computed, rtol=AGREEMENT, atol=0)
+    checks.state("standard deviations", same, f"of {len(deviations)} answers")
+    if state.count > COMPARED:
+        checks.unchecked("later ones", f"of {state.count - COMPARED} answers")
     return NAME
 
 
 @dataclass
-class _Read:
-    """The lines of a state behind the first one.
+class _State:
+    """What a file holds.
 
     Attributes:
-        chain: the hash of the line of each step; before the first one, of the first line.
-        deviations: the standard deviation of each step.
-        after: the steps before the last state.
-        last: the line of that one.
+        identity: of the stream.
+        after: the steps before the last commit.
+        digest: of the state.
+        chains: of the steps `after` and `count`.
+        count: how many steps there are.
+        deviations: the standard deviations of the first `COMPARED` steps.
         sound: whether hashes, steps and names of series fit.
     """
 
-    chain: list[str]
+    identity: list[float]
+    after: int
+    digest: str
+    chains: dict[int, str]
+    count: int = 0
     deviations: list[float] = field(default_factory=list)
-    after: int = 0
-    last: str = ""
-    sound: bool = False
+    sound: bool = True
 
 
-def _read(lines: list[str], chain: str) -> _Read:
-    """Lines until one does not fit."""
-    read, series = _Read([chain]), 0
-    for line in lines[:-1]:
-        state = line.startswith("{")
-        content, _, found = line.rpartition(" " if state else ",")
-        if _hash(read.chain[-1], content) != found:
-            return read
-        if state:
-            said = json.loads(content, object_pairs_hook=once)
-            read.after, read.last = said["after"], line
-            if said["time"] != len(read.deviations) or not _are_names(said.get("series"), series):
-                return read
-            continue
-        step, *values, deviation, _ = content.split(",")
-        read.deviations.append(float(deviation))
-        read.chain.append(found)
+def _read(file: sqlite3.Connection, name: str) -> _State:
+    """The rows of a state, one after the other."""
+    if file.execute("PRAGMA user_version").fetchone() != (FORMAT,):
+        raise FileError(f"{name}: a state of another version of pmldesign; verify it with that")
+    ((identity, key),) = file.execute("SELECT identity, key FROM stream")
+    ((after, content, digest),) = file.execute("SELECT after, content, digest FROM state")
+    said, chain, series = json.loads(content, object_pairs_hook=once), _hash("", identity, key), 0
+    state = _State(json.loads(identity), after, digest, {0: chain})
+    for number, answer, given, found in file.execute("SELECT * FROM step ORDER BY number"):
+        state.count += 1
+        chain = _hash(chain, number, answer, given)
+        *values, deviation = map(float, answer.split(","))
         series = series or len(values)
-        if int(step) != len(read.deviations) or len(values) != series:
-            return read
-    read.sound = not lines[-1]
-    return read
+        state.sound &= number == state.count and chain == found and len(values) == series
+        if state.count in (after, said["time"]):
+            state.chains[state.count] = chain
+        if state.count <= COMPARED:
+            state.deviations.append(deviation)
+    text = f"{after} {state.count} {chain} {content}".encode()
+    keyed = hashlib.blake2b(text, key=bytes.fromhex(key), digest_size=16).hexdigest()
+    state.sound &= said["time"] == state.count and keyed == digest
+    state.sound &= _are_names(said["series"], series)
+    state.sound &= file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    return state
 
 
 def _are_names(names: Any, series: int) -> bool:
     """Whether each series has a name of its own, or none has one."""
-    if names in (None, []):
+    if names == []:
         return True
     texts = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
     return texts and len(set(names)) == len(names) == series
 
 
-def _check_log(path: Path, read: _Read, key: bytes, checks: Checks) -> None:
+def _check_log(path: Path, state: _State, checks: Checks) -> None:
     """What the log has seen is this state, up to its last commit."""
     seen = path.read_text(encoding="ascii", errors="replace") if path.is_file() else ""
-    *lines, _ = seen.split("\n")
-    if not lines:
-        checks.unchecked("log", f"{path.name} has no line; it tells an altered state")
+    if not seen:
+        checks.unchecked("log", f"{path.name} is not there, or empty; it tells an altered state")
         return
-    step, chain, *digest = lines[-1].split(" ")
-    same = read.after <= int(step) < len(read.chain) and read.chain[int(step)] == chain
-    if int(step) == len(read.deviations):
-        found = hashlib.blake2b(f"{read.last}\n".encode(), key=key, digest_size=8).hexdigest()
-        same = same and digest in ([], [found])
+    step, chain, *digest = seen.split()
+    same = state.chains.get(int(step)) == chain and int(step) in (state.after, state.count)
+    same = same and (int(step) < state.count or digest == [state.digest])
     checks.state("log", same, "the state that it has seen, up to the last commit")
 
 
-def _hash(before: str, line: str) -> str:
-    return hashlib.blake2b(f"{before} {line}".encode(), digest_size=8).hexdigest()
+def _hash(*parts: Any) -> str:
+    return hashlib.blake2b(",".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
 
 def _longest(lost: list[float], weights: list[float], levels: list[float]) -> Any:
