@@ -23,6 +23,7 @@ import numpy as np
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm.solution import SolverOptions
 from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators import Deadline
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.operators.merge import MergedWorkload
@@ -78,7 +79,7 @@ def measure(name: str, operator: Operator, p: float, relation: Relation) -> Row:
     merged = MergedWorkload(operator).shape
     start = time.process_time()
     solution = solve_norm(
-        operator, p, relation=relation, options=SolverOptions(rel_gap=GAP, time_limit=60.0)
+        operator, p, relation=relation, options=SolverOptions(rel_gap=GAP, deadline=Deadline(60.0))
     )
     seconds = time.process_time() - start
     order = min(merged) if relation == "add-remove" else merged[1] - 1

@@ -134,7 +134,7 @@ def main(arguments: list[str]) -> None:
     """Print for every workload the two bounds, the design and the gap."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--starts", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--effort", default="thorough")
     parser.add_argument("workloads", nargs="*", default=NAMES)
     options = parser.parse_args(arguments)
     print("workload              Gaussian    bound   design    gap")
@@ -143,7 +143,7 @@ def main(arguments: list[str]) -> None:
         A = workload.to_dense()
         gaussian = math.sqrt(2) * solve_norm(workload, 2.0).certificate.lower
         bound = lower_bound(A, terms=2 * A.shape[1] + 1, starts=options.starts)
-        design = laplace_design(workload, PureDP(1.0), time_limit=options.seconds)
+        design = laplace_design(workload, PureDP(1.0), effort=options.effort)
         error = design.mechanism.error(2)
         print(f"{name:20} {gaussian:9.4f} {bound:8.4f} {error:8.4f} {error / bound - 1:6.1%}")
 

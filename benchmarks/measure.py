@@ -26,6 +26,7 @@ from pmldesign.workloads import parse_workload
 from pmldesign_solvers.certificate import certify, upper_bound
 from pmldesign_solvers.norm.solution import Solution, SolverOptions
 from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators import Deadline
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.merge import MergedWorkload
 from pmldesign_solvers.operators.operator import Array, Operator
@@ -65,7 +66,7 @@ def own(operator: Operator, p: float, goals: list[float], limit: float) -> Itera
         while len(runs) < REPEATS and time.perf_counter() - start < limit / 10:
             begun = time.process_time()
             solution = solve_norm(
-                operator, p, options=SolverOptions(rel_gap=goal, time_limit=limit)
+                operator, p, options=SolverOptions(rel_gap=goal, deadline=Deadline(limit))
             )
             runs.append((time.process_time() - begun, solution))
         seconds, solution = min(runs, key=lambda run: run[0])
@@ -77,7 +78,9 @@ def own(operator: Operator, p: float, goals: list[float], limit: float) -> Itera
         }
         if gap > goal:
             return
-    tight = solve_norm(operator, p, options=SolverOptions(rel_gap=TIGHTER, time_limit=limit))
+    tight = solve_norm(
+        operator, p, options=SolverOptions(rel_gap=TIGHTER, deadline=Deadline(limit))
+    )
     begun = time.process_time()
     certify(operator, tight.strategy, tight.right_inverse, tight.dual_u, tight.dual_w, p)
     seconds = time.process_time() - begun

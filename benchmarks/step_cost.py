@@ -32,6 +32,7 @@ from pmldesign_solvers.norm import warm_start
 from pmldesign_solvers.norm.dense_dual import ScalingProblem
 from pmldesign_solvers.norm.solution import Solution
 from pmldesign_solvers.norm.solve import solve_norm
+from pmldesign_solvers.operators import NEVER
 from pmldesign_solvers.operators.merge import MergedWorkload
 from pmldesign_solvers.operators.operator import Array
 
@@ -49,7 +50,7 @@ def step_matrix(cells: int) -> Array:
     """diag(w)^(1/2) K diag(w)^(1/2) of a step at p = 4 near the optimum."""
     workload = parse_workload(f"prefix:{cells}")
     problem = ScalingProblem(MergedWorkload(workload), 4.0)
-    guess = warm_start.start(problem, 1e-6) or (np.ones(cells), np.ones(cells))
+    guess = warm_start.start(problem, 1e-6, NEVER) or (np.ones(cells), np.ones(cells))
     u, w = problem.normalise(*guess)
     root = np.sqrt(w)
     return np.asarray(root[:, None] * workload.gram(u) * root)

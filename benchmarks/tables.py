@@ -83,7 +83,7 @@ def rows(limit: float, only: str) -> Iterator[Row]:
             yield Row(name, "gaussian", peer, published, *gaussian(name, limit))
     for name, peer, published in LAPLACE:
         if only in name:
-            yield Row(name, "laplace", peer, published, *laplace(name, limit))
+            yield Row(name, "laplace", peer, published, *laplace(name))
 
 
 def gaussian(name: str, limit: float) -> tuple[float, float, float]:
@@ -100,10 +100,10 @@ def certified(name: str, limit: float) -> tuple[float, float, float]:
     return bounds.upper, bounds.lower, time.process_time() - begin
 
 
-def laplace(name: str, limit: float) -> tuple[float, None, float]:
+def laplace(name: str) -> tuple[float, None, float]:
     """The rmse of a search, and processor seconds."""
     begin, workload = time.process_time(), as_workload(name)
-    found = laplace_design(workload, PureDP(math.sqrt(2)), time_limit=limit).mechanism
+    found = laplace_design(workload, PureDP(math.sqrt(2))).mechanism
     return found.error(2) / math.sqrt(workload.shape[0]), None, time.process_time() - begin
 
 

@@ -21,6 +21,7 @@ from pmldesign.comparison.parallel import Workers, run_all
 from pmldesign.comparison.rows import OwnMechanism, Row, as_row
 from pmldesign.designs.best_noise import improve, with_time
 from pmldesign.designs.dispatch import solve
+from pmldesign.designs.estimates import limit_of
 from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.rivals import require_quick
@@ -145,7 +146,7 @@ class Task:
         # that of least norm may be only a start, unless it has a row of its own
         own = LEAST_NORM not in names
         limited = [(timed, first)[own] for timed, first, _ in times]
-        first = max(limited, key=lambda timed: timed.time_limit or math.inf)
+        first = max(limited, key=lambda timed: limit_of(timed) or math.inf)
         design = solve(workload, p, first)
         interrupted = design.status is Status.INTERRUPTED
         rows: dict[str, Rows] = {name: {} for name in names}

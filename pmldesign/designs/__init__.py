@@ -10,6 +10,7 @@ __getattr__ = face(
         "dispatch": "ROUTES factorize route solve",
         "gaussian_pml_search": "gaussian_design",
         "laplace.candidates": "promising scale_rule",
+        "laplace.course": "LaplaceSearch",
         "laplace.search": "laplace_design",
         "laplace.tables": "flags weighted_products weighted_tables",
         "nested": "solve_regions",

@@ -15,11 +15,10 @@ from dataclasses import replace
 from typing import Any
 
 from pmldesign.arguments import exponent, flags, non_negative, whole
-from pmldesign.designs.dispatch import require_time_for_step, solve
+from pmldesign.designs.dispatch import solve
+from pmldesign.designs.estimates import limit_of
 from pmldesign.designs.options import (
-    LEAST_GAIN,
     LEAST_TIME,
-    SEARCH_SECONDS,
     DesignOptions,
     takes_options,
 )
@@ -55,6 +54,7 @@ from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.operators.deadline import Effort
 
 LENGTHS = 1.2e-5
 """Seconds for each step that l1 lengths of the columns of a stream take."""
@@ -173,8 +173,7 @@ def improve(
         streaming: make the strategy lower triangular, and search for no other.
         search_time: in seconds, for the searches that a guarantee asks for: at most half of it for
             Gaussian noise under PML, the rest for Laplace noise; None ends the latter where it
-            hardly gains any more, after SEARCH_SECONDS at the latest. The options' limit counts
-            for all.
+            hardly gains any more. The options' limit counts for all.
         seed: of the search under Laplace noise.
         rivals: baselines that the design is to be no worse than, beside the usual ones.
 
@@ -183,6 +182,7 @@ def improve(
     """
     p, starts = factorization.p, _starts(factorization, options)
     seconds = _time_for_searches(factorization, options, search_time)
+    effort = Effort.NORMAL if search_time is None else Effort.THOROUGH
     if coarse := factorization.strategy.by_diameter:
         noise = best_of(admissible(guarantee, noise, p)).value
     kinds = allowed = admissible(guarantee, noise, p)
@@ -202,13 +202,17 @@ def improve(
         from pmldesign.designs.gaussian_pml_search import gaussian_design
 
         polished = gaussian_design(
-            factorization, guarantee, time_limit=seconds / 2, callback=options.callback
+            factorization,
+            guarantee,
+            effort=effort,
+            time_limit=seconds and seconds / 2,
+            callback=options.callback,
         )
         interrupted = polished.status is Status.INTERRUPTED
-        seconds = max(seconds - polished.seconds, seconds / 4)
+        seconds = seconds and max(seconds - polished.seconds, seconds / 4)
     cube = None
     if not (streaming or interrupted or streamed):
-        cube = _cube_search(factorization, guarantee, noise, seed, seconds / 4, options)
+        cube = _cube_search(factorization, guarantee, noise, seed, seconds and seconds / 4, options)
         interrupted = cube is not None and cube.status is Status.INTERRUPTED
     if Noise.LAPLACE in kinds and not (streaming or interrupted or coarse):
         try:
@@ -218,8 +222,8 @@ def improve(
                 options,
                 starts=starts,
                 seed=seed,
+                effort=effort,
                 time_limit=seconds,
-                least_gain=LEAST_GAIN if search_time is None else 0.0,
             )
             interrupted = searched.status is Status.INTERRUPTED
         except InvalidInputError:
@@ -270,7 +274,7 @@ def _cube_search(
     guarantee: Guarantee | None,
     noise: NoiseChoice,
     seed: int,
-    seconds: float,
+    seconds: float | None,
     options: DesignOptions,
 ) -> Searched | None:
     """The search for cube noise; None where questions are many, unless asked for.
@@ -358,13 +362,14 @@ def _with_noise(
 
 def _time_for_searches(
     factorization: Design, options: DesignOptions, search_time: float | None
-) -> float:
-    """Seconds for the searches, at most what the options' limit leaves."""
-    seconds = SEARCH_SECONDS if search_time is None else search_time
-    if options.time_limit is not None:
+) -> float | None:
+    """Seconds for the searches, at most what the options' limit leaves; None for no limit."""
+    seconds, limit = search_time, limit_of(options)
+    if limit is not None:
         after = LENGTHS * factorization.workload.shape[1] if _is_long(factorization) else 0.0
-        seconds = min(seconds, options.time_limit - factorization.seconds - after)
-    return max(seconds, LEAST_TIME)
+        left = limit - factorization.seconds - after
+        seconds = left if seconds is None else min(seconds, left)
+    return None if seconds is None else max(seconds, LEAST_TIME)
 
 
 def with_time(
@@ -379,19 +384,20 @@ def with_time(
     The latter have half of the time where it is only a start, for Laplace noise. And whether the
     strategy is coarse: under PML without time for the distances of all pairs of cells.
     """
-    require_time_for_step(workload, options)
     kinds = admissible(guarantee, noise, p)
     options, coarse = with_time_for_noise(options, workload, guarantee, kinds)
-    if options.time_limit is None or Noise.GAUSSIAN in kinds:
+    limit = limit_of(options)
+    if limit is None or Noise.GAUSSIAN in kinds:
         return options, options, coarse
-    return options, replace(options, time_limit=options.time_limit / 2), coarse
+    return options, replace(options, time_limit=limit / 2), coarse
 
 
 def _is_late(factorization: Design, options: DesignOptions) -> bool:
     """Whether time is over, and one more noise on the matrix of a strategy takes seconds."""
     workload = factorization.workload
     large = workload.shape[1] > WRITTEN_CELLS and not workload.domain
-    return large and options.stopping.over(factorization.seconds)
+    limit = limit_of(options)
+    return large and limit is not None and factorization.seconds >= limit
 
 
 def _is_long(factorization: Design) -> bool:

@@ -22,6 +22,7 @@ from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.limits import WRITTEN_CELLS
+from pmldesign_solvers.operators.deadline import Deadline, Effort, Work
 from pmldesign_solvers.search.cubes import rank_of, solve
 
 MOST_LOOKED_AT = 128
@@ -36,7 +37,8 @@ def cube_design(
     *,
     starts: Sequence[Strategy] = (),
     seed: int = 0,
-    time_limit: float | None = None,
+    effort: Effort = Effort.NORMAL,
+    time_limit: float | Deadline | None = None,
     callback: Callback | None = None,
 ) -> Searched:
     """Search for the strategy with the smallest error under cube noise.
@@ -48,7 +50,8 @@ def cube_design(
         neighbours: the relation of the guarantee.
         starts: strategies to begin from.
         seed: of the random starts.
-        time_limit: in seconds; None for none.
+        effort: how much work the search does, at most a quarter of that for Laplace noise.
+        time_limit: in seconds, or a deadline; None for none.
         callback: called with every `SearchStep`.
 
     Raises:
@@ -66,7 +69,7 @@ def cube_design(
         replace=neighbours is Neighbours.REPLACE,
         starts=[start.matrix for start in starts if start.cells <= WRITTEN_CELLS],
         seed=seed,
-        time_limit=time_limit,
+        work=Work(effort.work / 4, Deadline.of(time_limit)),
         callback=callback,
     )
     noisy = mechanism(

@@ -48,7 +48,7 @@ from typing import Any
 from pmldesign.arguments import exponent
 from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions, takes_options
-from pmldesign.designs.results import Design, as_invalid_input
+from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
 from pmldesign.privacy.neighbours import Neighbours
@@ -64,12 +64,13 @@ from pmldesign.workloads import (
 from pmldesign.workloads.nested.regions import REGION_CELLS
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.running import AllRangesWorkload
-from pmldesign_solvers.limits import DENSE_CELLS, DENSE_ENTRIES, MAX_ENTRIES
-from pmldesign_solvers.norm.solution import Status, step_seconds
+from pmldesign_solvers.limits import (
+    DENSE_CELLS,
+    DENSE_ENTRIES,
+    MAX_ENTRIES,
+    REGION_CELLS_AT_INF,
+)
 
-WIDE = 1.75e8
-"""Of n m^2 a second, that the design of a wide m x n matrix takes: its strategy is inverted, and
-every cell is looked at several times."""
 STREAM_CELLS = 1024
 """Running sums of more steps are solved as streams: of 1024 in 0.4 s either way, of 2048 in 0.4 s
 instead of 4 s. With a number of buffers asked for, all of them."""
@@ -82,8 +83,6 @@ steps. With a number of buffers asked for, more than LEAST_CELLS."""
 LOOSE = 0.01
 """Gap of counts or tables of regions from which on one matrix of up to DENSE_CELLS cells is tried:
 trees of ten levels and more, weights that differ from place to place, many tables, and p = inf."""
-MATRIX_SECONDS = 60.0
-"""For that, at most; 1,000 cells took half a second at p = 2 and 40 at p = inf."""
 FACTOR_GAP = 1e-4
 """Of the factors of a product, at most, for bounds under replace that need not meet."""
 
@@ -118,6 +117,7 @@ def solve(workload: Workload, p: float, options: DesignOptions) -> Design:
             what has none.
         NotConvergedError: the convex solver returned no point at all.
     """
+    options = options.begun
     if options.schema is not None:
         from pmldesign.designs.participation.course import solve_participation
 
@@ -132,27 +132,11 @@ def solve(workload: Workload, p: float, options: DesignOptions) -> Design:
     return chosen.solve(workload, p, options)
 
 
-def require_time_for_step(workload: Workload, options: DesignOptions) -> None:
-    """Refuse running sums and ranges of so many cells that a single step ends far too late.
-
-    Raises:
-        InvalidInputError: it would.
-    """
-    from pmldesign_solvers.streams.solve import AFTERWARDS
-
-    ways = ((factor, route(factor, options)) for factor in set(workload.factors))
-    cells = sum(factor.shape[1] for factor, way in ways if way.buffers)
-    with as_invalid_input(workload):
-        options.stopping.require(AFTERWARDS * cells, "a step takes", "take fewer cells")
-
-
 def dense(workload: Workload, options: DesignOptions) -> bool:
-    """Whether a union is solved as one matrix: it is small enough, and can be done in time."""
+    """Whether a union is solved as one matrix: few cells, or as much work as a step on so many."""
     m, n = workload.shape
-    seconds = n * m**2 / WIDE if m < n else step_seconds(m, n)
-    few = seconds <= step_seconds(DENSE_CELLS, DENSE_CELLS) and m < n and not options.replace
-    small = n <= DENSE_CELLS or (few and m * n <= DENSE_ENTRIES)
-    return small and options.stopping.allows(seconds)
+    few = m < n and 4 * n * m**2 <= DENSE_CELLS**3 and m * n <= DENSE_ENTRIES
+    return n <= DENSE_CELLS or (few and not options.replace)
 
 
 def _solve_product(workload: KroneckerWorkload, p: float, options: DesignOptions) -> Design:
@@ -242,13 +226,11 @@ def _solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) -
     from pmldesign.designs.nested import solve_regions
 
     design = solve_regions(workload, p, options)
-    small = workload.shape[1] <= DENSE_CELLS
+    small = workload.shape[1] <= (REGION_CELLS_AT_INF if math.isinf(p) else DENSE_CELLS)
     close = design.certificate.gap <= max(LOOSE, options.rel_gap)
-    left = math.inf if options.time_limit is None else options.time_limit - design.seconds
-    if close or not small or options.replace or left <= 0 or design.status is Status.INTERRUPTED:
+    if close or not small or options.replace or options.stopping.deadline.over():
         return design
-    limited = replace(options, time_limit=min(left, MATRIX_SECONDS))
-    matrix = solve_matrix(workload, p, limited)
+    matrix = solve_matrix(workload, p, options)
     matrix = replace(matrix, seconds=design.seconds + matrix.seconds)
     return min(design, matrix, key=lambda found: found.certificate.upper)
 

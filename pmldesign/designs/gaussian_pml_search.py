@@ -8,25 +8,24 @@ about the baselines: where one of them is better still, a second descent begins 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from pmldesign.arguments import positive
+from pmldesign.arguments import member, positive
 from pmldesign.designs.laplace.candidates import baselines
 from pmldesign.designs.results import Design, Searched
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import Mechanism, mechanism
-from pmldesign.privacy.calibration import calibration_seconds
 from pmldesign.privacy.guarantees import PMLGuarantee
 from pmldesign.privacy.neighbours import Neighbours, distinct_columns
-from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import merged
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
-from pmldesign_solvers.norm.solution import SolverOptions, Status, step_seconds
+from pmldesign_solvers.norm.bounds_loop import ended, stopped
+from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.operators.deadline import Deadline, Effort, Work
 from pmldesign_solvers.operators.operator import RANK_CUTOFF
 from pmldesign_solvers.search import gaussian_pml as gaussian_search
 from pmldesign_solvers.search.gaussian_pml import GaussianLeakage
@@ -37,18 +36,16 @@ LEAST_EPSILON, LEAST_DELTA = 1e-10, 1e-200
 finite at these values for slack and envelope, and vanished at 1e-50 and 1e-300."""
 ALL_BASELINES = 64
 """Up to so many cells every baseline is calibrated (10 ms to 100 each)."""
-ROUNDING, LITTLE = 1e-12, 1e-3
-"""By how much a baseline is better at least, relatively; seconds of a descent without time left."""
-SCALE_SECONDS, TUNED = 1e-6, 10
-"""For each pair of cells: what the scale of the noise takes, rather more; as many of them choose c
-of the envelope."""
+ROUNDING = 1e-12
+"""By how much a baseline is better at least, relatively."""
 
 
 def gaussian_design(
     norm_design: Design,
     guarantee: PMLGuarantee,
     *,
-    time_limit: float | None = None,
+    effort: Effort | str = Effort.NORMAL,
+    time_limit: float | Deadline | None = None,
     callback: Callable[[SearchStep], None] | None = None,
 ) -> Searched:
     """Descend from the strategy of least norm to a smaller error under Gaussian noise.
@@ -56,7 +53,8 @@ def gaussian_design(
     Args:
         norm_design: from `factorize`, for the replace relation, where to begin.
         guarantee: PML with a delta.
-        time_limit: in seconds; None for none.
+        effort: "quick", "normal" or "thorough": how much work the descent does.
+        time_limit: in seconds, or a deadline; None for none.
         callback: called after every stage. Ctrl-C during the descent returns the best so far.
 
     Returns:
@@ -70,24 +68,21 @@ def gaussian_design(
         raise InvalidInputError(
             "norm_design must be for neighbours 'replace', which PML is about, got 'add-remove'"
         )
-    if time_limit is not None:
+    effort = member("effort", effort, Effort)
+    if not (time_limit is None or isinstance(time_limit, Deadline)):
         time_limit = positive("time_limit", time_limit)
+    work = Work(effort.work / 2, Deadline.of(time_limit))
     begin = time.perf_counter()
     workload, p, start = norm_design.workload, norm_design.p, norm_design.strategy
     before = mechanism(start, workload, guarantee=guarantee, noise="gaussian", p=p)
-    after, status = _descended(before, p, guarantee, time_limit, callback)
+    after, status = _descended(before, p, guarantee, work, callback)
     best = min(before, after, key=lambda candidate: candidate.error(p))
-    end = math.inf if time_limit is None else begin + time_limit
-    if status is not Status.INTERRUPTED:
-        rivals = list(_baselines(workload, guarantee, p, end))
-        rival = min(rivals, key=lambda candidate: candidate.error(p), default=best)
-        if rival.error(p) < best.error(p) * (1 - ROUNDING):
-            left = None if time_limit is None else begin + time_limit - time.perf_counter()
-            left = None if left is None else max(left, LITTLE)
-            polished, status = _descended(rival, p, guarantee, left, callback)
-            best = min(rival, polished, key=lambda candidate: candidate.error(p))
-    if status is not Status.INTERRUPTED and time.perf_counter() >= end:
-        status = Status.TIME_LIMIT  # perhaps before the last baseline
+    rivals = list(_baselines(workload, guarantee, p, work))
+    rival = min(rivals, key=lambda candidate: candidate.error(p), default=best)
+    if rival.error(p) < best.error(p) * (1 - ROUNDING):
+        polished, status = _descended(rival, p, guarantee, work, callback)
+        best = min(rival, polished, key=lambda candidate: candidate.error(p))
+    status = stopped(work.deadline) or status  # perhaps before the last baseline
     return Searched(
         mechanism=best,
         status=status,
@@ -98,11 +93,11 @@ def gaussian_design(
 
 
 def _baselines(
-    workload: Workload, guarantee: PMLGuarantee, p: float, end: float
+    workload: Workload, guarantee: PMLGuarantee, p: float, work: Work
 ) -> Iterator[Mechanism]:
-    """Every baseline that can be calibrated in time, with Gaussian noise for the guarantee."""
+    """Every baseline with Gaussian noise for the guarantee, until the deadline."""
     for candidate in baselines(workload, guarantee, all_up_to=ALL_BASELINES):
-        if time.perf_counter() >= end:
+        if work.deadline.over():
             return
         try:
             noisy = mechanism(candidate, workload, guarantee=guarantee, noise="gaussian", p=p)
@@ -115,7 +110,7 @@ def _descended(
     before: Mechanism,
     p: float,
     guarantee: PMLGuarantee,
-    time_limit: float | None,
+    work: Work,
     callback: Callable[[SearchStep], None] | None,
 ) -> tuple[Mechanism, Status]:
     """What a descent from a strategy comes to, and why it stopped."""
@@ -123,10 +118,8 @@ def _descended(
         return before, Status.COMPLETED
     workload, R = before.workload.whole, before.strategy.matrix
     envelope = guarantee.failure == "envelope"
-    seconds = step_seconds(*R.shape) + (TUNED if envelope else 1) * SCALE_SECONDS * R.shape[1] ** 2
-    seconds += calibration_seconds(guarantee, Noise.GAUSSIAN, *R.shape)
-    if not SolverOptions(time_limit=time_limit).allows(seconds):
-        return before, Status.TIME_LIMIT
+    if status := ended(work):
+        return before, status
     # any matrix of the same Gram matrix and of full row rank will do
     _, values, right = np.linalg.svd(R, full_matrices=False)
     rank = int((values > RANK_CUTOFF * values[0]).sum())
@@ -144,7 +137,7 @@ def _descended(
         scale=GaussianLeakage(
             guarantee.epsilon, guarantee.delta, alpha, share=0.0 if envelope else None
         ),
-        time_limit=time_limit,
+        work=work,
         callback=callback,
     )
     strategy = Strategy("design", M @ R)

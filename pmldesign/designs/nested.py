@@ -154,7 +154,7 @@ def solve_regions(
     """
     from pmldesign_solvers.streams.solve import solve
 
-    begin, limit = time.perf_counter(), options.time_limit
+    begin, deadline = time.perf_counter(), options.stopping.deadline
     public = RECORDS if options.replace and not public else public
     known = known_places(workload, public)
     if not workload.open_scales(known).any():
@@ -162,7 +162,7 @@ def solve_regions(
             f"workload {workload.name!r}: the known answers {public.name or 'total'!r} answer all"
             " of its queries; ask for places below, or give known answers that tell less"
         )
-    found = ordered_attributes(workload, p, options, known)
+    found = deadline.completed(lambda: ordered_attributes(workload, p, options, known))
     counts = OrbitCounts(workload, known)
     problem = counts.problem(p, found.numbers)
     with as_invalid_input(workload):
@@ -173,10 +173,8 @@ def solve_regions(
         pairs = problem.pairs(solution.dual_w / solution.dual_w.sum(), concentration)
         lower /= math.sqrt(pairs) * (1 + 4 * EPS)
 
-    def proceed() -> bool:
-        return limit is None or time.perf_counter() - begin < limit
-
-    shares = counts.shares(p, ordered=found.measured).best(proceed, steps=STEPS)
+    search = counts.shares(p, ordered=found.measured)
+    shares = deadline.completed(lambda: search.best(lambda: not deadline.over(), steps=STEPS))
     weights = counts.weights(shares)
     candidates = [of_weights("design", workload, weights, found.measured, public)]
     if found.measured:

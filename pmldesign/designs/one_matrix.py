@@ -14,8 +14,8 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.limits import MAX_PROGRAM_SIZE
 from pmldesign_solvers.norm.solution import Solution
+from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.operator import power_mean
-from pmldesign_solvers.unions.cell_blocks import solve_in_time
 
 
 def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design:
@@ -33,9 +33,7 @@ def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design
     check_entries("the strategy", (m if wide else n, n), remedy=remedy)
     with as_invalid_input(workload):
         if options.method == "scaling":
-            solution = solve_in_time(
-                workload, p, relation=options.relation, options=options.stopping
-            )
+            solution = solve_norm(workload, p, relation=options.relation, options=options.stopping)
         else:
             solution = _solve_program(workload, p, options)
     strategy = Strategy("design", solution.strategy, inverse=solution.right_inverse)
@@ -69,7 +67,7 @@ def _solve_program(workload: Workload, p: float, options: DesignOptions) -> Solu
             form="primal" if options.method == "primal" else "dual",
             solver=solver,
             rel_gap=options.rel_gap,
-            time_limit=options.time_limit,
+            time_limit=options.stopping.deadline.left(),
         )
     except programs.ProgramError as error:
         raise NotConvergedError(str(error)) from error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from pmldesign.arguments import instance, member, positive, shown, whole
@@ -21,6 +21,7 @@ from pmldesign.strategies.participation.schema import (
     participation_refusal,
 )
 from pmldesign_solvers.norm.solution import SolverOptions, Step
+from pmldesign_solvers.operators.deadline import Deadline
 from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.search.solution import SearchStep
 
@@ -29,10 +30,6 @@ METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
 Callback = Callable[[Step | SearchStep], None]
 LEAST_TIME = 1e-3
 """Seconds for a search where a limit leaves none: its starts are compared all the same."""
-ONE_STEP = 1e-9
-"""Seconds for a part of a design where the time limit, or Ctrl-C, leaves none."""
-SEARCH_SECONDS, LEAST_GAIN = 20.0, 1e-3
-"""When a search for Laplace noise ends that nobody has given a time: `time_limit`, `least_gain`."""
 SEARCHED_CELLS = 1024
 """Largest number of cells for a search over all entries of a strategy for Laplace noise: of
 products, unions and ranges."""
@@ -48,7 +45,8 @@ class DesignOptions:
             the strategy measures only what differs between the cells. A guarantee says it itself.
         rel_gap: stop when both bounds are this close, relatively; positive.
         max_steps: stop after this many iterations; at least 1.
-        time_limit: stop after this many seconds; None for no limit.
+        time_limit: stop after this many seconds, or at a `Deadline`; None for no limit. It is
+            looked at between steps, of which the first one is always taken.
         method: "scaling" is the fast certified solver; "primal" and "dual" are semidefinite
             programs for CVXPY, small workloads only.
         solver: "SCS" or "CLARABEL", for the semidefinite programs.
@@ -73,7 +71,7 @@ class DesignOptions:
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     rel_gap: float = 1e-6
     max_steps: int = 1000
-    time_limit: float | None = None
+    time_limit: float | Deadline | None = None
     method: Method = "scaling"
     solver: str = "SCS"
     buffers: int | None = None
@@ -84,7 +82,7 @@ class DesignOptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rel_gap", positive("rel_gap", self.rel_gap))
-        if self.time_limit is not None:
+        if not (self.time_limit is None or isinstance(self.time_limit, Deadline)):
             object.__setattr__(self, "time_limit", positive("time_limit", self.time_limit))
         object.__setattr__(self, "max_steps", whole("max_steps", self.max_steps))
         if self.callback is not None:
@@ -118,7 +116,13 @@ class DesignOptions:
     @property
     def stopping(self) -> SolverOptions:
         """When a solver stops, and who watches it."""
-        return SolverOptions(self.rel_gap, self.max_steps, self.time_limit, self.callback)
+        deadline = Deadline.of(self.time_limit)
+        return SolverOptions(self.rel_gap, self.max_steps, deadline, self.callback)
+
+    @property
+    def begun(self) -> DesignOptions:
+        """The options once the clock runs: all parts of a design share one deadline."""
+        return replace(self, time_limit=Deadline.of(self.time_limit))
 
     @property
     def replace(self) -> bool:

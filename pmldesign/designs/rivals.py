@@ -25,6 +25,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pmldesign.designs.estimates import ANSWERED, BEYOND, allows, late, limit_of
 from pmldesign.designs.options import LEAST_TIME, SEARCHED_CELLS, DesignOptions
 from pmldesign.designs.results import Design, Optimized, Searched
 from pmldesign.designs.targets.accuracy import is_inverted, kinds_of_rows
@@ -50,10 +51,9 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.union import by_attribute
 from pmldesign_solvers.limits import MAX_ENTRIES, WRITTEN_CELLS
-from pmldesign_solvers.norm.solution import BEYOND, Status
+from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_sums import LONG
-from pmldesign_solvers.unions.cell_blocks import ANSWERED
 
 CLOSE = 1e-6
 """Relative difference of errors that counts as none."""
@@ -92,8 +92,8 @@ def with_rivals(
     begin = time.perf_counter() - _spent(designs)
 
     def left() -> float:
-        limit = math.inf if options.time_limit is None else options.time_limit + BEYOND
-        return limit - (time.perf_counter() - begin)
+        limit = limit_of(options)
+        return (math.inf if limit is None else limit + BEYOND) - (time.perf_counter() - begin)
 
     try:
         for strategy, named in _strategies(designs, options, names, left):
@@ -189,7 +189,7 @@ def with_time_for_noise(
     Raises:
         InvalidInputError: under PML, more time than there is.
     """
-    limit, (queries, cells) = options.time_limit, workload.shape
+    limit, (queries, cells) = limit_of(options), workload.shape
     if limit is None or (cells > WRITTEN_CELLS and workload.domain):
         return options, False
     if queries < cells:
@@ -203,11 +203,11 @@ def with_time_for_noise(
     # noise comes twice: on the strategy of least norm, and on what a search of all entries finds
     times = 2 if guarantee.pml or cells <= SEARCHED_CELLS else 1
     seconds = times * max(calibration_seconds(guarantee, kind, *shape) for kind in kinds)
-    coarse = guarantee.pml and not options.stopping.allows(seconds)
+    coarse = guarantee.pml and not allows(options, seconds)
     if coarse:
         kind = best_of(kinds)
         seconds = 2 * calibration_seconds(guarantee, kind, *shape, by_diameter=True)
-    if coarse and not options.stopping.allows(seconds):
+    if coarse and not allows(options, seconds):
         raise InvalidInputError(
             f"the noise for this guarantee on {cells} cells takes about {math.ceil(seconds)} s, and"
             f" the time limit is {limit:g} s; allow {math.ceil(2 * seconds)} s or more, or take"
@@ -255,7 +255,7 @@ def require_time_for_error(design: Design, options: DesignOptions) -> None:
         InvalidInputError: it would.
     """
     seconds = 2 * error_seconds(design.strategy, design.workload, Noise.LAPLACE, design.p)
-    if seconds > BEYOND and options.stopping.late(design.seconds + seconds):
+    if seconds > BEYOND and late(options, design.seconds + seconds):
         raise InvalidInputError(
             f"errors of Laplace noise at p = {design.p:g} take about {math.ceil(seconds)} s,"
             f" far beyond the time limit; allow {math.ceil(2 * seconds)} s or more, or take p = 2"
@@ -293,13 +293,14 @@ def in_time(
     design: Design, guarantee: Guarantee | None, options: DesignOptions, searched: Searched
 ) -> Design:
     """The design beside what a search has found, coarse where its noise would end far too late."""
-    unlimited = options.time_limit is None
+    unlimited = limit_of(options) is None
     if unlimited or guarantee is None or guarantee.neighbours is Neighbours.ADD_REMOVE:
         return design
     asked = design.strategy, design.workload, guarantee, searched.mechanism.noise, design.p
     spent = design.seconds + searched.seconds
-    late = options.stopping.late(spent + mechanism_seconds(*asked))
-    return replace(design, strategy=design.strategy.coarse()) if late else design
+    if late(options, spent + mechanism_seconds(*asked)):
+        return replace(design, strategy=design.strategy.coarse())
+    return design
 
 
 def _compared_share(matrix: Array) -> float:

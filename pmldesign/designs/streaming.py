@@ -15,7 +15,7 @@ import numpy as np
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.workloads import Workload
-from pmldesign_solvers.norm.solution import DEFAULTS
+from pmldesign_solvers.norm.solution import SolverOptions
 from pmldesign_solvers.operators.merge import MergedWorkload
 from pmldesign_solvers.operators.operator import column_blocks
 from pmldesign_solvers.operators.scale import normalised
@@ -66,7 +66,7 @@ def require_streaming(workload: Workload, relation: Neighbours, *, full_rank: bo
 
 def _rank(factor: Workload) -> int:
     """The rank of what the solver sees: scaled, without what is below rounding."""
-    return MergedWorkload(normalised(factor, "add-remove", DEFAULTS.rel_gap).searched).rank
+    return MergedWorkload(normalised(factor, "add-remove", SolverOptions().rel_gap).searched).rank
 
 
 def first_early(workload: Workload) -> tuple[int, int] | None:

@@ -19,7 +19,7 @@ from functools import reduce
 import numpy as np
 
 from pmldesign.designs.one_matrix import solve_matrix
-from pmldesign.designs.options import ONE_STEP, DesignOptions
+from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import SUM_ROUNDING, Design, as_design, as_invalid_input, evaluated
 from pmldesign.designs.tables import question, solve_counts, solve_tables
 from pmldesign.errors import InvalidInputError
@@ -55,8 +55,6 @@ Parts = Sequence[Sequence[Workload]]
 """For every part of a union its factors, one for each attribute."""
 Dual = tuple[Array, Array]
 """Weights u of queries and w of cells."""
-TABLES_PART = 0.25
-"""Of the time for tables, which take little, where a product basis is tried as well."""
 
 
 def solve_factors(
@@ -70,12 +68,7 @@ def solve_factors(
     share = replace(options, rel_gap=math.log1p(options.rel_gap) / len(factors))
     solved: dict[tuple[Workload, Neighbours], Design] = {}
     for factor, neighbours in dict.fromkeys(factors):
-        design = solve(factor, p, replace(share, neighbours=neighbours))
-        solved[factor, neighbours] = design
-        if design.status is Status.INTERRUPTED:
-            share = replace(share, time_limit=ONE_STEP)
-        if share.time_limit is not None:
-            share = replace(share, time_limit=max(share.time_limit - design.seconds, ONE_STEP))
+        solved[factor, neighbours] = solve(factor, p, replace(share, neighbours=neighbours))
     return [solved[entry] for entry in factors]
 
 
@@ -154,14 +147,10 @@ def solve_union(
         return solve_tables(workload, asked, p, options)
     if blocks:
         return _solve_products(workload, parts, p, options)
-    limit = options.time_limit
-    half = replace(options, time_limit=None if limit is None else limit * TABLES_PART)
-    tables = solve_tables(workload, asked, p, half)
-    left = None if limit is None else limit - tables.seconds
-    over = tables.status is Status.INTERRUPTED or (left is not None and left <= 0)
-    if over or tables.certificate.gap <= options.rel_gap:
+    tables = solve_tables(workload, asked, p, options)
+    if options.stopping.deadline.over() or tables.certificate.gap <= options.rel_gap:
         return tables
-    products = _solve_products(workload, parts, p, replace(options, time_limit=left))
+    products = _solve_products(workload, parts, p, options)
     best = min(tables, products, key=lambda design: design.certificate.upper)
     return replace(best, seconds=tables.seconds + products.seconds)
 

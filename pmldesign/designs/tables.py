@@ -32,7 +32,7 @@ from itertools import accumulate
 import numpy as np
 
 from pmldesign.designs.one_matrix import solve_matrix
-from pmldesign.designs.options import ONE_STEP, DesignOptions
+from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import SUM_ROUNDING, Design, as_design, as_invalid_input, evaluated
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
@@ -83,13 +83,8 @@ def separate_strategy(
         for t, table in enumerate(asked.tables)
         if table and asked.sizes[asked.attribute[table[0]]] > 1
     ]
-    limit = None if options.time_limit is None else options.time_limit / len(numbers)
-    share = replace(options, rel_gap=options.rel_gap / 2, time_limit=limit)
-    designs: list[Design] = []
-    for _, k in numbers:
-        designs.append(solve_matrix(_queries(asked, k), p, share))
-        if designs[-1].status is Status.INTERRUPTED:
-            share = replace(share, time_limit=ONE_STEP)
+    share = replace(options, rel_gap=options.rel_gap / 2)
+    designs = [solve_matrix(_queries(asked, k), p, share) for _, k in numbers]
     grams = [_centred(design.strategy) for design in designs]
     if any(gram is None for gram in grams):
         return None
@@ -216,10 +211,10 @@ def solve_tables(workload: Workload, asked: Question, p: float, options: DesignO
             solution = tables.solve(asked, p, options=options.stopping)
         return as_design(workload, p, options, _strategy(asked, solution.strategy), solution)
     best = _public(workload, asked, p, options)
-    left = None if options.time_limit is None else options.time_limit - best.seconds
-    if p == 2 or best.certificate.gap <= options.rel_gap or (left is not None and left <= 0):
+    over = options.stopping.deadline.over()
+    if p == 2 or best.certificate.gap <= options.rel_gap or over:
         return best
-    plain = replace(options, neighbours=Neighbours.ADD_REMOVE, time_limit=left)
+    plain = replace(options, neighbours=Neighbours.ADD_REMOVE)
     single = solve_tables(workload, asked, p, plain)
     measured = single.strategy.beside(RECORDS)
     other = _under_replace(workload, single, measured, best.certificate.lower, p, options)

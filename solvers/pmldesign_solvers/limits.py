@@ -15,6 +15,18 @@ DENSE_CELLS = 2048
 """Cells of a union of products that is solved as one matrix (10 s at p = 2)."""
 DENSE_ENTRIES = 2**26
 """Entries of such a union (512 MiB)."""
+REGION_CELLS_AT_INF = 1024
+"""Cells of regions that are solved as one matrix as well at p = inf (40 s; 0.5 s at p = 2)."""
+FEW_WORK = 2**33
+"""m^2 n of m < n queries whose add-remove design stands for more than 2048 cells under replace."""
+BOUNDED_CELLS = 4096
+"""Cells of structured queries whose Gram matrix bounds the norm under replace (128 MiB)."""
+BOUND_WORK = 2**36
+"""Multiplications of that bound for queries as a matrix, and for as many cells as get weights."""
+TENT_ENTRIES = 2**26
+"""Entries of tents, rows beside the identity for Laplace noise (512 MiB)."""
+UNION_CELLS = 4096
+"""Cells of a union of products of which one matrix is decomposed for a lower bound (128 MiB)."""
 MAX_PAIRS = 2**21
 """Pairs of distinct cells under replace, those of 2048: a vector of weights takes 16 MiB."""
 LARGEST_ROW_SPACE = 2**24

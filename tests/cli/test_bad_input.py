@@ -21,7 +21,7 @@ def no_solve(monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("the solve began before the arguments were checked")
 
-    monkeypatch.setattr("pmldesign.designs.one_matrix.solve_in_time", refuse)
+    monkeypatch.setattr("pmldesign.designs.one_matrix.solve_norm", refuse)
     monkeypatch.setattr(programs, "solve", refuse)
 
 

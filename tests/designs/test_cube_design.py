@@ -13,6 +13,7 @@ from pmldesign.files import read_guarantee, read_noise, verify_file, write_strat
 from pmldesign.privacy import Noise
 from pmldesign.workloads import as_workload
 from pmldesign_solvers.norm import Status
+from pmldesign_solvers.operators import Work
 from pmldesign_solvers.search import CubeProblem, cubes, log_moments, rank_of, unit_error
 
 
@@ -111,7 +112,7 @@ def test_never_worse_than_a_start(replace):
         A -= A.mean(axis=1, keepdims=True)
     spread = np.ptp(A, axis=1).max() if replace else np.abs(A).max()
     plain = math.sqrt(6 * 7 / 3) * math.sqrt(5) * spread
-    solution = cubes.solve(A, 2.0, replace=replace, starts=[A], time_limit=0.2)
+    solution = cubes.solve(A, 2.0, replace=replace, starts=[A], work=Work(2e9))
     assert solution.error <= plain * (1 + 1e-9)
     assert all(start.after <= start.before * (1 + 1e-12) for start in solution.starts)
 

@@ -18,7 +18,6 @@ from pmldesign.privacy import ApproxPML, EnvelopePML
 from pmldesign.strategies import identity
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import Status
-from pmldesign_solvers.search import gaussian_pml as gaussian_search
 
 UNIFORM = [
     ("prefix:4", 2, ApproxPML(1.0, 1e-6, 1 / 4)),
@@ -132,18 +131,6 @@ def test_without_time_no_baseline_is_calibrated(monkeypatch):
     calibrated.clear()
     gaussian_design(start, promise)
     assert "tree" in calibrated
-
-
-@pytest.mark.parametrize("kind", [ApproxPML, EnvelopePML])
-def test_no_descent_begins_whose_first_step_would_take_too_long(monkeypatch, kind):
-    """One on 4 cells is said to take 6 s at least, which 4 s do not allow."""
-    monkeypatch.setattr(gaussian_pml_search, "SCALE_SECONDS", 6 / 4**2)
-    start = factorize("prefix:4", neighbours="replace")
-    begun = []
-    monkeypatch.setattr(gaussian_search, "solve", lambda *_, **__: begun.append(1))
-    found = gaussian_design(start, kind(1.0, 1e-6, 1 / 16), time_limit=4.0)
-    assert not begun
-    assert found.status is Status.TIME_LIMIT
 
 
 def test_arguments_are_checked():

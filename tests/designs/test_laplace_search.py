@@ -1,5 +1,4 @@
 import math
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,8 +11,9 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, PureDP
 from pmldesign.strategies import baseline, identity
-from pmldesign.workloads import base, parse_workload
+from pmldesign.workloads import as_workload, base, parse_workload
 from pmldesign_solvers.norm import Status
+from pmldesign_solvers.operators import Deadline, Work
 
 
 @pytest.mark.parametrize(
@@ -88,25 +88,23 @@ def test_a_start_of_least_norm_has_half_of_the_time(monkeypatch):
     assert limits == [1.5, 3.0, None]
 
 
-def test_candidates_whose_error_takes_too_long_are_left_out():
-    """A tree over both attributes has 7,000 rows, and its error at p = 4 a matrix of them all."""
-    queries = parse_workload("prefix:4*total:500")
-    end = time.perf_counter() + 1
-    search = course.LaplaceSearch(queries, PureDP(1.0, "replace"), 4.0, end, 0, 0.0, None)
+@pytest.mark.parametrize("few", [0, 256])
+def test_candidates_are_compared_while_there_is_work_or_where_cells_are_few(monkeypatch, few):
+    monkeypatch.setattr(course, "ALL_BASELINES", few)
+    queries, names = parse_workload("prefix:8"), ["workload", "tree", "identity"]
+    work = Work(1.0)
+    search = course.LaplaceSearch(queries, PureDP(1.0), 4.0, work, 0, 0.0, None)
+    search._compare([baseline(name, queries) for name in names])
+    assert [start.name for start in search.table] == (names if few else names[:1])
+    assert work.spent > work.units
+
+
+def test_no_candidate_but_the_first_is_compared_after_the_deadline():
+    queries = parse_workload("prefix:8")
+    work = Work(deadline=Deadline(0.0))
+    search = course.LaplaceSearch(queries, PureDP(1.0), 2.0, work, 0, 0.0, None)
     search._compare([baseline(name, queries) for name in ("workload", "tree")])
     assert [start.name for start in search.table] == ["workload"]
-
-
-def test_where_no_candidate_is_in_time_the_quickest_is_taken(monkeypatch):
-    taken = {"workload": 50.0, "tree": 30.0, "identity": 20.0, "haar": 40.0}
-    monkeypatch.setattr(course, "mechanism_seconds", lambda one, *_: taken[one.name])
-    queries = parse_workload("prefix:8")
-    few = [baseline(name, queries) for name in taken]
-    for others, best in ((), "tree"), (few[2:3], "identity"):
-        end = time.perf_counter() + 10
-        search = course.LaplaceSearch(queries, PureDP(1.0), 4.0, end, 0, 0.0, None)
-        search._compare([*few[:2], few[3]], others)
-        assert [start.name for start in search.table] == [best]
 
 
 def test_long_streams_with_several_participations_have_laplace_noise(monkeypatch):
@@ -161,52 +159,40 @@ def test_a_wrong_start_is_refused_before_the_search(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("relation", "few", "limit", "left"),
+    ("relation", "few", "units", "searched"),
     [
-        ("replace", 7, 6, []),
-        ("replace", 7, 20, [16]),
-        ("replace", 6, 0.1, []),
-        ("add-remove", 7, 6, [6]),
-        ("add-remove", 6, 6, []),
-        ("add-remove", 6, 20, [16]),
+        ("replace", 7, 7, False),
+        ("replace", 7, 20, True),
+        ("add-remove", 7, 7, True),
+        ("add-remove", 6, 7, False),
+        ("add-remove", 6, 20, True),
     ],
 )
-def test_pairs_of_cells_are_taken_off_the_time_of_a_search(monkeypatch, relation, few, limit, left):
-    """They take 8 s, half of it after the search; equal cells are one."""
-    monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
+def test_all_pairs_of_cells_have_to_be_within_the_work(monkeypatch, relation, few, units, searched):
+    """They are 8 units; equal cells are one."""
     monkeypatch.setattr(course, "ALL_BASELINES", few)
     monkeypatch.setattr(course, "PAIRED", 8 / 5**3)
-    limits = []
-
-    def recorded(_problem, _p, *, options, starts, **_):
-        limits.append(options.time_limit)
-        return course.SearchSolution(starts["identity"], 1.0, 1.0, Status.TIME_LIMIT, (), 0.0)
-
-    monkeypatch.setattr(course.l1_strategies, "solve", recorded)
     queries = np.random.default_rng(8).standard_normal((12, 5))[:, [0, 0, 1, 2, 3, 4, 4]]
-    made = laplace_design(queries, PureDP(1.0, relation), time_limit=limit)
-    assert limits == left
-    assert made.status is (Status.TIME_LIMIT if left else Status.UNSEARCHED)
+    promise, work = PureDP(1.0, relation), Work(units)
+    search = course.LaplaceSearch(as_workload(queries), promise, 2.0, work, 0, 0.0, None)
+    assert search._affords_pairs() is searched
 
 
 @pytest.mark.parametrize(("cached", "rows"), [(500, 50**0.5), (100, 12**0.5 / 0.4 - 5)])
 def test_rows_beside_many_cells_count_the_memory_that_they_pass_through(cached, rows, monkeypatch):
-    """A quarter of 40 s: 0.2 k^2 = 10 in the cache, and 0.2 k^2 + 2 k = 10 beyond it."""
-    asked = {}
-
-    def stopped(_, **options):
-        asked.update(options)
-        raise KeyboardInterrupt
-
-    constants = {"NOISE_SECONDS": 1e-3, "MEMORY_SECONDS": 1e-2, "CACHED_CELLS": cached}
+    """A quarter of 40: 0.2 k^2 = 10 in the cache, and 0.2 k^2 + 2 k = 10 beyond it."""
+    constants = {"NOISE_WORK": 1e-3, "MEMORY_WORK": 1e-2, "START_WORK": 1e-9}
+    constants["CACHED_CELLS"] = cached
     for name, value in constants.items():
         monkeypatch.setattr(candidates, name, value)
-    monkeypatch.setattr(candidates, "time", SimpleNamespace(perf_counter=lambda: 0.0))
-    monkeypatch.setattr(candidates.tents, "design", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        candidates.tents_design(parse_workload("prefix:200"), PureDP(1.0), 2.0, 40.0)
-    assert asked["most_rows"] == pytest.approx(rows)
-    assert asked["deadline"] == pytest.approx(30.0)
+    most, afterwards = candidates._rows_for(200, Work(40.0))
+    assert most == pytest.approx(rows)
+    assert afterwards.left == pytest.approx(30.0)
+
+
+def test_tents_on_very_many_cells_fit_into_memory():
+    for n in (10**5, 10**7):
+        assert candidates._rows_for(n, Work())[0] * n <= max(2**26, n)
 
 
 def test_searches_leave_time_for_the_l1_lengths_of_long_streams():

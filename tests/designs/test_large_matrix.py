@@ -1,4 +1,4 @@
-"""Thousands of cells where a record is replaced: the best of known strategies, with true claims."""
+"""Thousands of cells where a record is replaced: a known strategy, with true claims."""
 
 from itertools import combinations
 
@@ -86,12 +86,12 @@ def test_weights_of_cells_prove_what_their_pairs_prove(weights):
 @pytest.mark.parametrize("p", [2.0, 4.0])
 @pytest.mark.parametrize("name", ["few", "many", "square"])
 @pytest.mark.parametrize("entries", [0, 2**26])
-def test_where_time_is_short_some_cells_have_a_bound(name, entries, p, monkeypatch):
-    """As many as there is time for: it is that of a matrix of these cells alone."""
+def test_of_very_many_cells_some_have_a_bound(name, entries, p, monkeypatch):
+    """It is that of a matrix of these cells alone."""
     matrix = QUERIES[name]
-    monkeypatch.setattr(large_matrix, "FEW_ENTRIES", entries)
+    monkeypatch.setattr(large_matrix, "DENSE_ENTRIES", entries)
     monkeypatch.setattr(large_matrix, "BOUNDED_CELLS", 0)
-    monkeypatch.setattr(large_matrix, "MULTIPLIED", 3 * matrix.size / large_matrix.MOST_SECONDS)
+    monkeypatch.setattr(large_matrix, "BOUND_WORK", 3 * matrix.size)
     found = large_matrix.solve_large(as_workload(matrix), p, REPLACE)
     ((u, w),) = found.dual_factors
     some = np.flatnonzero(w)
@@ -220,8 +220,8 @@ def test_a_design_is_written_read_released_and_verified(guarantee, tall, tmp_pat
     n = 2100
     queries = scipy.sparse.random_array((600 if tall else 12, n), density=0.01, rng=RNG)
     queries = queries.tocsr() if tall else queries.toarray() + RNG.integers(0, 9, (12, n))
-    workload, limit = as_workload(queries), 0.5 if tall else 30  # half a second is for the cells
-    best = pml.all_designs(workload, guarantee=guarantee, search_time=0.01, time_limit=limit)
+    workload = as_workload(queries)
+    best = pml.all_designs(workload, guarantee=guarantee, search_time=0.01)
     noisy = best.mechanisms[best.best]
     write_strategy(tmp_path / "large.npz", best.norm_design, mechanism=noisy)
     checked = verify_file(tmp_path / "large.npz", workload=workload)
@@ -242,25 +242,6 @@ def test_verification_takes_small_deltas_of_many_columns(tmp_path):
         assert checked.holds, checked
 
 
-@pytest.mark.parametrize(("seconds", "looked_at"), [(0.0, 3), (10.0, 1)])
-def test_strategies_after_the_first_come_while_there_is_time(seconds, looked_at, monkeypatch):
-    """A strategy takes so long, on a clock of its own; the first is valid, and is kept."""
-    now, values = [0.0], []
-    value = large_matrix._value
-
-    def timed(*asked):
-        now[0] += seconds
-        values.append(value(*asked)[0])
-        return value(*asked)
-
-    monkeypatch.setattr(large_matrix.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(large_matrix, "_value", timed)
-    options = DesignOptions(neighbours="replace", time_limit=5.0)
-    found = large_matrix.solve_large(as_workload(QUERIES["few"]), 2.0, options)
-    assert len(values) == looked_at
-    assert found.certificate.lower <= found.certificate.upper == min(values)
-
-
 @pytest.mark.parametrize(("late", "searched"), [(False, True), (True, False)])
 def test_laplace_noise_on_a_large_matrix_is_left_out_when_time_is_over(late, searched, monkeypatch):
     queries = as_workload(sparse_integers(3, 4200))
@@ -273,6 +254,6 @@ def test_laplace_noise_on_a_large_matrix_is_left_out_when_time_is_over(late, sea
     both, pure = pml.ZCDP(0.5, neighbours="replace"), pml.PureDP(1.0, "replace")
     found = best_noise.improve(design, asked, guarantee=both, search_time=0.01)
     assert bool(calls) is searched
-    assert searched or [noisy.noise.value for noisy in found.mechanisms] == ["gaussian"]
+    assert searched or {noisy.noise.value for noisy in found.mechanisms} == {"gaussian"}
     best_noise.improve(design, asked, guarantee=pure, search_time=0.01)
     assert len(calls) == 1 + searched

@@ -54,7 +54,7 @@ def test_a_damaged_inverse_is_not_spared(scale, monkeypatch):
     """The certificate of factors that miss a part of a query says so in its upper bound."""
 
     workload = as_workload(wide(3, "dense").to_dense() * scale)
-    solve = one_matrix.solve_in_time
+    solve = one_matrix.solve_norm
 
     def damaged(operator, p, **others):
         found = solve(operator, p, **others)
@@ -67,7 +67,7 @@ def test_a_damaged_inverse_is_not_spared(scale, monkeypatch):
             certificate=dataclasses.replace(found.certificate, upper=upper),
         )
 
-    monkeypatch.setattr(one_matrix, "solve_in_time", damaged)
+    monkeypatch.setattr(one_matrix, "solve_norm", damaged)
     strategy = pml.factorize(workload).strategy
     with pytest.raises(InvalidInputError, match="cannot answer"):
         strategy.require_answers(workload)

@@ -25,6 +25,7 @@ from pmldesign.cli.documents.document import (
 from pmldesign.cli.process import interrupted
 from pmldesign.comparison.comparison import Comparison, compare_all
 from pmldesign.comparison.rows import PARAMETERS, Row, parameters
+from pmldesign.designs.estimates import BEYOND
 from pmldesign.designs.rivals import row_seconds
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.mechanisms.exact_error import OWN_GRID
@@ -33,7 +34,6 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import at_least, at_most, of_scale, shortest
 from pmldesign.strategies.baselines.registry import usual_baselines
 from pmldesign.workloads import Workload
-from pmldesign_solvers.norm.solution import BEYOND
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

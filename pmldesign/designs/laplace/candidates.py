@@ -18,7 +18,6 @@ from itertools import count, product
 
 import numpy as np
 
-from pmldesign.designs.options import LEAST_TIME
 from pmldesign.designs.rivals import require_quick
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism, mechanism
@@ -31,8 +30,9 @@ from pmldesign.strategies.identity_and_rows import IdentityAndRows
 from pmldesign.workloads import Workload
 from pmldesign.workloads.union import by_attribute, tables_asked
 from pmldesign.workloads.weighting import near_one
-from pmldesign_solvers.limits import WRITTEN_CELLS
+from pmldesign_solvers.limits import GRAM_CELLS, TENT_ENTRIES, WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.operators.deadline import Work
 from pmldesign_solvers.search import tents
 from pmldesign_solvers.search.descent import single_thread
 from pmldesign_solvers.search.laplace_noise import AddRemoveL1, Leakage, ReplaceL1, ScaleRule
@@ -47,20 +47,19 @@ USUAL = ("identity", "workload", "tree", "haar", "weighted-tree")
 takes 3 s on 1024 cells."""
 TREE_CELLS = 512
 """Up to so many cells of an attribute trees of every branching are looked at, as long as there is
-time (0.1 s each, under replace 0.4 s)."""
+work left (0.1 s each, under replace 0.4 s)."""
 BRANCHINGS = (3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 """Numbers of children of trees that are looked at."""
 WRITTEN_QUERIES = 2**24
 """Largest matrix of queries, in entries, that is a start of a search (a second)."""
-TENT_CELLS = 8192
-"""Largest number of cells for tents whose Gram matrix is formed (0.5 GiB)."""
 SPACING = 20
-"""Cells from one row to the next of the finest level, where there is time."""
-NOISE_SECONDS, START_SECONDS = 9e-10, 6e-10
-"""What the noise and the error of tents take, for each n k^2 of k rows on n cells, and their first
-weights for each k^3; both are to be a quarter of the time that is left, with fewer rows."""
-CACHED_CELLS, MEMORY_SECONDS = 2**16, 2e-7
-"""Of more cells every entry of the rows takes so long besides, as they do not stay in the cache."""
+"""Cells from one row to the next of the finest level, where there is work enough."""
+NOISE_WORK, START_WORK = 14.0, 9.0
+"""Units of `Work` of the noise and the error of tents, for each n k^2 of k rows on n cells, and of
+their first weights for each k^3; both are to be a quarter of the work that is left, with fewer
+rows."""
+CACHED_CELLS, MEMORY_WORK = 2**16, 3e3
+"""Of more cells every entry of the rows is as much besides, as they do not stay in the cache."""
 
 
 def baselines(
@@ -139,6 +138,18 @@ def _nuclear_norm(workload: Workload) -> float:
     return math.ldexp(float(np.sqrt(eigenvalues.clip(min=0)).sum()) * (1 - 1e-6), exponent)
 
 
+def _rows_for(n: int, work: Work) -> tuple[float, Work]:
+    """Most rows of a level of tents on n cells, and what is left besides their noise."""
+    part = work.left / 4
+    each = MEMORY_WORK / NOISE_WORK / 2 if n > CACHED_CELLS else 0.0
+    most = math.sqrt(part / (NOISE_WORK * n) + each**2) - each
+    few = min(most, (part / START_WORK) ** (1 / 3), n / SPACING, TENT_ENTRIES / n)
+    rows = max(1.0, few)
+    noise = NOISE_WORK * n * rows * (rows + 2 * each)
+    share = 1.0 if math.isinf(work.left) else max(1.0 - noise / max(work.left, 1.0), 0.0)
+    return rows, work.part(share)
+
+
 def scale_rule(guarantee: Guarantee, cells: int) -> ScaleRule:
     """How the scale of the noise follows from the strategy."""
     if not isinstance(guarantee, OnPriors):
@@ -157,7 +168,7 @@ def has_order(workload: Workload) -> bool:
     if cells <= FOLLOWED:
         return False
     return workload.separable_gram() is not None or (
-        workload.ends is not None and cells <= TENT_CELLS
+        workload.ends is not None and cells <= GRAM_CELLS
     )
 
 
@@ -165,7 +176,7 @@ def tents_design(
     workload: Workload,
     guarantee: Guarantee,
     p: float,
-    deadline: float,
+    work: Work,
     callback: Callable[[SearchStep], None] | None = None,
 ) -> tuple[Mechanism, Start, Status]:
     """The identity with tents for p = 2 under add-remove, its noise and its error at p.
@@ -174,7 +185,7 @@ def tents_design(
         workload: ranges, see `has_order`.
         guarantee: what the noise is to meet.
         p: of the error, in [2, inf].
-        deadline: on the clock of `time.perf_counter`; the best so far is returned then.
+        work: when the search stops.
         callback: called after every descent, with the error at p = 2.
 
     Returns:
@@ -194,13 +205,9 @@ def tents_design(
             error = math.sqrt(2 * trace) / epsilon
             callback(SearchStep(next(numbers), error, time.perf_counter() - begin))
 
-    n, part = workload.shape[1], max(deadline - begin, LEAST_TIME) / 4
-    each = MEMORY_SECONDS / NOISE_SECONDS / 2 if n > CACHED_CELLS else 0.0
-    most = math.sqrt(part / (NOISE_SECONDS * n) + each**2) - each
-    rows = max(1.0, min(most, (part / START_SECONDS) ** (1 / 3), n / SPACING))
-    end = deadline - NOISE_SECONDS * n * rows * (rows + 2 * each)
+    rows, afterwards = _rows_for(workload.shape[1], work)
     with single_thread():
-        solution = tents.design(gram, deadline=end, most_rows=rows, callback=report)
+        solution = tents.design(gram, work=afterwards, most_rows=rows, callback=report)
     sums = 1 + solution.rows.sum(axis=0)
     strategy = IdentityAndRows("design", 1 / sums, solution.rows / sums)
     noisy = mechanism(strategy, workload, guarantee=guarantee, noise="laplace", p=p)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -29,21 +30,21 @@ from pmldesign.designs.laplace.candidates import (
 from pmldesign.designs.laplace.tables import weighted_products, weighted_tables
 from pmldesign.designs.options import SEARCHED_CELLS
 from pmldesign.designs.results import Searched
-from pmldesign.designs.rivals import mechanism_seconds, row_seconds
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import public_for
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours, distinct_columns
-from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, baseline, product_strategy
 from pmldesign.strategies.baselines.nested import OrbitCounts, known_places, nested_of, of_weights
 from pmldesign.strategies.identity_and_rows import IdentityAndRows, outweigh
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.union import tables_asked
-from pmldesign_solvers.limits import MAX_ENTRIES
-from pmldesign_solvers.norm.solution import BEYOND, Status
+from pmldesign_solvers.limits import MAX_ENTRIES, WRITTEN_CELLS
+from pmldesign_solvers.norm.bounds_loop import stopped
+from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.operators.deadline import CALL, DECOMPOSED, ENTRY, Work
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search import laplace as l1_strategies
 from pmldesign_solvers.search.laplace import SearchOptions
@@ -60,15 +61,12 @@ tables."""
 SEARCHED_TABLES = 128
 """Largest number of cells of tables for a search over all entries of a strategy: weighted tables
 are far ahead of anything that it has found. Of others `SEARCHED_CELLS`."""
-ORDERED = 3e8
-"""Cubes of numbers of cells a second, of which an order is found."""
-PAIRED = 5e-9
-"""Seconds for each triple of cells that the scales and errors of a few strategies take where all
-pairs of cells count, and elsewhere for many cells: 4 s for 931 at p = 4, half of it once the
-descents have ended."""
+PAIRED = 75.0
+"""Units of `Work` for each triple of cells, of the scales and errors of a few strategies where all
+pairs of cells count, and elsewhere of finding an order of many cells."""
+SUMMED = 5e4
+"""Units of `Work` for each entry of L in the error of Laplace noise at a p that is not even."""
 IDENTITY = "identity"
-SHORT = 0.1
-"""Seconds in which a search compares its starts, and little more."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,33 +74,32 @@ class LaplaceSearch:
     """One search: what it is about, and what has come of it.
 
     Attributes:
+        work: when it stops.
         mechanisms: candidates with their noise, whose errors are exact.
         table: starts and what became of them.
-        interrupted: whether Ctrl-C came.
         designs: what was found for the queries of single attributes.
     """
 
     workload: Workload
     guarantee: Guarantee
     p: float
-    deadline: float
+    work: Work
     seed: int
     least_gain: float
     callback: Callable[[SearchStep], None] | None
     mechanisms: list[Mechanism] = field(default_factory=list)
     table: list[Start] = field(default_factory=list)
-    interrupted: bool = False
     designs: dict[Workload, Array] = field(default_factory=dict)
 
-    def run(self, starts: list[Strategy], begin: float) -> Searched:
+    def run(self, starts: list[Strategy]) -> Searched:
         """Candidates, then a descent where that is affordable; the best of all."""
-        workload, guarantee = self.workload, self.guarantee
+        begin, workload, guarantee = time.perf_counter(), self.workload, self.guarantee
         structured = list(self._structured())
 
         def candidates() -> Iterator[Strategy]:
-            return self._in_time(chain(structured, starts, baselines(workload, guarantee)))
+            return self._some(chain(structured, starts, baselines(workload, guarantee)))
 
-        status, searched = Status.UNSEARCHED, _is_searched(workload) and self._has_time()
+        status, searched = Status.UNSEARCHED, _is_searched(workload) and self._affords_pairs()
         if has_order(workload):
             status = self._tents(candidates())
             others_gain = self._best() is not self.mechanisms[0]
@@ -110,76 +107,64 @@ class LaplaceSearch:
         elif not searched:
             if workload.public:
                 status = Status.COMPLETED
-            self._compare(candidates(), starts)
+            self._compare(candidates())
             self._compare_trees()
         if searched:
-            if structured:  # their errors have closed forms, which take no time
+            if structured:  # their errors have closed forms
                 self._compare(structured)
-            if starts[1:]:  # the caller's own, whatever time is left for the descent
+            if starts[1:]:  # the caller's own, whatever work is left for the descent
                 self._compare(starts[1:])
             named = list(candidates())
             status = self._descend(named)
             # the descent goes by standard deviations, not by err_p
             exact = self.p in (2, math.inf) or is_exact(self.p)
-            self._compare(() if exact else self._in_time(named))
+            self._compare(() if exact else self._some(named))
             self._compare_trees()
         return Searched(
             mechanism=self._best(),
-            status=Status.INTERRUPTED if self.interrupted else status,
+            status=stopped(self.work.deadline) or status,
             starts=tuple(self.table),
             seconds=time.perf_counter() - begin,
         )
 
-    def _in_time(self, candidates: Iterable[Strategy]) -> Iterator[Strategy]:
-        """All of few cells; of more those that the time is enough for.
+    @property
+    def _few(self) -> bool:
+        """Whether cells are so few that all candidates are looked at, whatever work is left."""
+        return self.workload.shape[1] <= ALL_BASELINES
 
-        At least the first, and the identity unless that takes long as well.
-        """
-        few = self.workload.shape[1] <= ALL_BASELINES
+    def _over(self) -> bool:
+        """Whether no more candidates are looked at."""
+        return self.work.deadline.over() if self._few else self.work.over()
+
+    def _some(self, candidates: Iterable[Strategy]) -> Iterator[Strategy]:
+        """Candidates while there is work left; at least the first, and the identity."""
         seen = set()
         for candidate in candidates:
             yield candidate
             seen.add(candidate.name)
-            if not few and time.perf_counter() > self.deadline:
+            if self._over():
                 break
         else:
             return
-        relation = self.guarantee.neighbours
-        seconds = row_seconds(IDENTITY, self.workload, self.guarantee, relation, p=self.p)
-        if IDENTITY not in seen and seconds <= BEYOND:
+        if IDENTITY not in seen:
             yield baseline(IDENTITY, self.workload)
 
-    def _has_time(self) -> bool:
-        """Whether there is time for the order of very many cells, and for all pairs of cells.
-
-        Once time is over a descent from many cells finds no more than its starts.
-        """
-        left, cells = self._left(1), self.workload.shape[1]
-        if cells > ALL_BASELINES and left <= SHORT:
-            return False
-        if cells > SEARCHED_CELLS and self._different_cells() ** 3 > ORDERED * left:
-            return False
-        return self._paired_seconds() <= left + BEYOND
-
-    def _different_cells(self) -> int:
-        if self.workload.running_sums is not None:
-            return self.workload.shape[1]
-        return self.workload.different_cells
-
-    def _paired_seconds(self) -> float:
-        """What a search takes before and after its descents, if the total is public or in any case.
-
-        Of few cells that is little, unless all pairs count.
-        """
+    def _affords_pairs(self) -> bool:
+        """Whether there is work left for all pairs of cells, and for the order of many cells."""
         public = self.guarantee.neighbours is Neighbours.REPLACE
-        many = public or self.workload.shape[1] > ALL_BASELINES
-        return PAIRED * self._different_cells() ** 3 if many else 0.0
+        if not (public or not self._few):
+            return True
+        cells = self.workload.shape[1]
+        if self.workload.running_sums is None:
+            cells = self.workload.different_cells
+        few = cells <= WRITTEN_CELLS and PAIRED * cells**3 <= self.work.left
+        return few and (self._few or not self.work.over())
 
     def _compare_trees(self) -> None:
         """Put noise on trees of every branching that is usual, where they can be better."""
-        if time.perf_counter() < self.deadline:
+        if not self.work.over():
             few = trees(self.workload, self.guarantee)
-            self._compare(self._in_time(promising(few, self._best(), self.p)))
+            self._compare(self._some(promising(few, self._best(), self.p)))
 
     def _best(self) -> Mechanism:
         return min(self.mechanisms, key=lambda candidate: candidate.error(self.p))
@@ -187,7 +172,7 @@ class LaplaceSearch:
     def _tents(self, candidates: Iterable[Strategy]) -> Status:
         """The identity with tents first, then the candidates that may be better."""
         noisy, start, status = tents_design(
-            self.workload, self.guarantee, self.p, self.deadline, self.callback
+            self.workload, self.guarantee, self.p, self.work, self.callback
         )
         self.mechanisms.append(noisy)
         self.table.append(start)
@@ -197,74 +182,58 @@ class LaplaceSearch:
 
     def _structured(self) -> Iterator[Strategy]:
         """Weighted tables, the product of designs for the factors, and weighted products."""
-        middle = time.perf_counter() + self._left(4)
-        try:
-            nested = nested_of(self.workload)
-            if nested is not None:
-                yield self._regions(nested)
-                return
-            tables = weighted_tables(self.workload, self.guarantee, self.p, deadline=middle)
-            if tables is not None:
-                yield tables
-            public = self.guarantee.neighbours is Neighbours.REPLACE
-            if len(self.workload.factors) > 1 and not public:
-                yield self._product(self.workload)
-            products = weighted_products(
-                self.workload,
-                self.p,
-                self._attribute_design,
-                public_total=public,
-                deadline=time.perf_counter() + self._left(4),
-            )
-            if products is not None:
-                yield products
-            if public and self.workload.ends is not None:
-                yield from self._public_tents()
-        except KeyboardInterrupt:
-            self.interrupted = True
+        nested = nested_of(self.workload)
+        if nested is not None:
+            yield self._regions(nested)
+            return
+        part = self.work.part(1 / 4)
+        tables = weighted_tables(self.workload, self.guarantee, self.p, work=part)
+        if tables is not None:
+            yield tables
+        public = self.guarantee.neighbours is Neighbours.REPLACE
+        if len(self.workload.factors) > 1 and not public:
+            yield self._product(self.workload)
+        products = weighted_products(
+            self.workload,
+            self.p,
+            self._attribute_design,
+            public_total=public,
+            work=self.work.part(1 / 4),
+        )
+        if products is not None:
+            yield products
+        if public and self.workload.ends is not None:
+            yield from self._public_tents()
 
     def _regions(self, workload: NestedWorkload) -> Strategy:
         """Counts or tables of regions, of which the weights on every path add up to 1."""
-        end = time.perf_counter() + self._left(2)
         known = known_places(workload, public_for(self.workload, self.guarantee.neighbours))
         counts = OrbitCounts(workload, known)
-        shares = counts.shares(self.p, power=2).best(lambda: time.perf_counter() < end)
+        search, part = counts.shares(self.p, power=2), self.work.part(1 / 2)
+        proceed = partial(part.step, search.work)
+        shares = self.work.deadline.completed(lambda: search.best(proceed))
         strategy = of_weights("regions", workload, counts.weights(shares, power=2))
         return strategy.scaled(1.0 / strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l1"))
 
     def _public_tents(self) -> Iterator[Strategy]:
         """Tents as a start where the total is public; fewer cells have better ones from ramps."""
         if SMALL < self.workload.shape[1] <= FOLLOWED:
-            end = time.perf_counter() + self._left(4)
-            noisy, _, status = tents_design(self.workload, self.guarantee, self.p, end)
-            self.interrupted = status is Status.INTERRUPTED
+            part = self.work.part(1 / 4)
+            noisy, _, _ = tents_design(self.workload, self.guarantee, self.p, part)
             yield Strategy("tents", noisy.strategy.matrix)
 
-    def _compare(self, candidates: Iterable[Strategy], others: Sequence[Strategy] = ()) -> None:
-        """Put noise on candidates as they are, for which there is time.
-
-        If there is for none, on the quickest one of these and others.
+    def _compare(self, candidates: Iterable[Strategy]) -> None:
+        """Put noise on candidates as they are, while there is work left.
 
         Raises:
             InvalidInputError: none of them has an error that can be computed.
         """
         reason: InvalidInputError | None = None
-        slow: list[Strategy] = []
-
-        def quick() -> Iterator[Strategy]:
-            for candidate in candidates:
-                left = max(self.deadline - time.perf_counter(), BEYOND)
-                if self._seconds(candidate) <= left:
-                    yield candidate
-                else:
-                    slow.append(candidate)
-            for candidate in sorted([*slow, *others], key=self._seconds):
-                if self.mechanisms:
-                    break
-                yield candidate
-
-        for candidate in quick():
+        for candidate in candidates:
+            if self.mechanisms and self._over():
+                break
             noisy = with_noise(candidate, self.workload, self.guarantee, self.p)
+            self.work.spend(self._noise_work(candidate))
             if isinstance(noisy, InvalidInputError):
                 reason = reason or noisy
                 continue
@@ -276,10 +245,15 @@ class LaplaceSearch:
                 f"workload {self.workload.name!r} has no strategy to start from"
             )
 
-    def _seconds(self, candidate: Strategy) -> float:
-        """About how long the noise and the error of a strategy take."""
-        asked = self.workload, self.guarantee, Noise.LAPLACE, self.p
-        return mechanism_seconds(candidate, *asked)
+    def _noise_work(self, candidate: Strategy) -> float:
+        """Units of `Work` of the noise and the error of a candidate, as a matrix."""
+        (m, n), r = self.workload.shape, candidate.shape[0]
+        if n > WRITTEN_CELLS:  # by structure, or refused
+            return CALL
+        pairs = self.guarantee.pml or self.guarantee.neighbours is Neighbours.REPLACE
+        units = DECOMPOSED * r * n * min(r, n) + (ENTRY * r * n**2 if pairs else 0.0)
+        sums = 0.0 if self.p in (2, math.inf) else ENTRY if is_exact(self.p) else SUMMED
+        return units + sums * m * r
 
     def _descend(self, starts: list[Strategy]) -> Status:
         """The search over matrices, from all starts that can be written out; others as they are."""
@@ -295,7 +269,7 @@ class LaplaceSearch:
         solution = self._solve(
             rule,
             named,
-            max(self._left(1) - self._paired_seconds() / 2, SHORT),
+            self.work,
             dp_restarts=DP_RESTARTS if isinstance(rule, Leakage) else None,
         )
         # the exact calibration decides, also where two strategies differ by its rounding only
@@ -308,7 +282,7 @@ class LaplaceSearch:
         self,
         rule: ScaleRule,
         named: dict[str, Array],
-        limit: float,
+        work: Work,
         *,
         dp_restarts: int | None = None,
         workload: Workload | None = None,
@@ -324,7 +298,7 @@ class LaplaceSearch:
                 solution = self._solve(
                     rule.on_cells(cell_of),
                     {name: matrix[:, first] for name, matrix in named.items()},
-                    limit,
+                    work,
                     dp_restarts=dp_restarts,
                     workload=DenseWorkload(asked.to_dense()[:, first]),
                 )
@@ -339,7 +313,7 @@ class LaplaceSearch:
                 restarts=restarts,
                 dp_restarts=dp_restarts,
                 seed=self.seed,
-                time_limit=SHORT if self.interrupted else None if math.isinf(limit) else limit,
+                work=work,
                 least_gain=self.least_gain,
                 callback=self.callback,
             ),
@@ -355,18 +329,11 @@ class LaplaceSearch:
         """The strategy found for the queries of an attribute, whose longest column has length 1."""
         if queries not in self.designs:
             share = 8 if _is_searched(self.workload) else 4
-            limit = self._left(share)
+            part = self.work.part(1 / share)
             named = {start.name: start.matrix for start in baselines(queries, PureDP(1.0))}
-            solution = self._solve(AddRemoveL1(1.0), named, limit, workload=queries)
-            self.interrupted = self.interrupted or solution.status is Status.INTERRUPTED
+            solution = self._solve(AddRemoveL1(1.0), named, part, workload=queries)
             self.designs[queries] = solution.strategy
         return self.designs[queries]
-
-    def _left(self, parts: int) -> float:
-        """A part of the time that is left, a little at least."""
-        if self.interrupted:
-            return SHORT
-        return max((self.deadline - time.perf_counter()) / parts, SHORT)
 
 
 def _strategy(matrix: Array) -> Strategy:

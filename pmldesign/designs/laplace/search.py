@@ -11,12 +11,10 @@ References:
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pmldesign.arguments import exponent, positive
+from pmldesign.arguments import exponent, member, positive
 from pmldesign.designs.laplace.course import LaplaceSearch
 from pmldesign.designs.results import Searched
 from pmldesign.errors import InvalidInputError
@@ -24,6 +22,7 @@ from pmldesign.mechanisms import require_feasible
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import as_workload
+from pmldesign_solvers.operators.deadline import Deadline, Effort, Work
 from pmldesign_solvers.search.solution import SearchStep
 
 
@@ -34,8 +33,8 @@ def laplace_design(
     p: float = 2.0,
     starts: Iterable[Strategy] = (),
     seed: int = 0,
-    time_limit: float | None = None,
-    least_gain: float = 0.0,
+    effort: Effort | str = Effort.NORMAL,
+    time_limit: float | Deadline | None = None,
     callback: Callable[[SearchStep], None] | None = None,
 ) -> Searched:
     """Search for the strategy with the smallest error under Laplace noise.
@@ -48,10 +47,9 @@ def laplace_design(
             PML the best strategy found for DP, and for a product workload under add-remove the
             product of the best ones found for its factors; the answer is at least as good as every
             one of them that answers the workload.
-        seed: of the random starts; the same seed gives the same strategy unless time runs out.
-        time_limit: in seconds; None for none.
-        least_gain: the search ends where the later half of its work has gained less than this part
-            of the error; 0 goes on while anything is gained.
+        seed: of the random starts; the same seed gives the same strategy before the time limit.
+        effort: "quick", "normal" or "thorough": how much work the search does.
+        time_limit: in seconds, or a deadline; None for none.
         callback: called with every `SearchStep`. Ctrl-C during the search returns the best so far.
 
     Returns:
@@ -66,15 +64,15 @@ def laplace_design(
     """
     workload = as_workload(workload)
     p = exponent(p)
-    if time_limit is not None:
+    effort = member("effort", effort, Effort)
+    if not (time_limit is None or isinstance(time_limit, Deadline)):
         time_limit = positive("time_limit", time_limit)
     cells = workload.shape[1]
     require_feasible(guarantee, cells, noise="laplace", p=p)
-    begin = time.perf_counter()
-    deadline = math.inf if time_limit is None else begin + time_limit
-    search = LaplaceSearch(workload, guarantee, p, deadline, seed, least_gain, callback)
+    work = Work(effort.work, Deadline.of(time_limit))
+    search = LaplaceSearch(workload, guarantee, p, work, seed, effort.least_gain, callback)
     try:
-        return search.run(list(starts), begin)
+        return search.run(list(starts))
     except ValueError as error:
         if isinstance(error, InvalidInputError):
             raise

@@ -34,6 +34,7 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign.workloads.tables.same import Table, as_tables_over
 from pmldesign.workloads.union import tables_asked, together
+from pmldesign_solvers.operators.deadline import Work
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search import supports
 from pmldesign_solvers.search.support_weights import Scale, ScaleOf, TableProblem, total_scale
@@ -55,7 +56,7 @@ Design = Callable[[Workload], Array]
 
 
 def weighted_tables(
-    workload: Workload, guarantee: Guarantee, p: float, *, deadline: float = math.inf
+    workload: Workload, guarantee: Guarantee, p: float, *, work: Work | None = None
 ) -> WeightedTablesStrategy | None:
     """The best weighted tables that a search finds for Laplace noise; None for no tables.
 
@@ -63,7 +64,7 @@ def weighted_tables(
         workload: marginals, or a union of tables.
         guarantee: what the noise is to meet.
         p: in [2, inf].
-        deadline: on the clock of `time.perf_counter`.
+        work: when the search stops.
 
     Raises:
         ValueError: the tables have too many subsets.
@@ -100,7 +101,7 @@ def weighted_tables(
     scale_of: ScaleOf = total_scale
     if isinstance(guarantee, OnPriors) and len(used) <= LISTED:
         scale_of = _leakage_scales(workload, guarantee, values)
-    found = supports.solve(problem, p, scale_of=scale_of, public=public, deadline=deadline)
+    found = supports.solve(problem, p, scale_of=scale_of, public=public, work=work)
     return WeightedTablesStrategy(
         "weighted-tables", sizes, as_sets(found.tables, used), found.theta / found.theta.sum()
     )
@@ -175,7 +176,12 @@ def attribute_queries(sizes: Sequence[int], tables: Sequence[Table]) -> dict[int
 
 
 def weighted_products(
-    workload: Workload, p: float, design: Design, *, public_total: bool, deadline: float = math.inf
+    workload: Workload,
+    p: float,
+    design: Design,
+    *,
+    public_total: bool,
+    work: Work | None = None,
 ) -> WeightedTablesStrategy | None:
     """The best weights of products of the attributes' designs; None for no union of products.
 
@@ -184,7 +190,7 @@ def weighted_products(
         p: in [2, inf].
         design: of an attribute; see DESIGNED_CELLS.
         public_total: whether the number of records is public.
-        deadline: on the clock of `time.perf_counter`.
+        work: when the search stops.
     """
     asked = tables_of(workload)
     if asked is None:
@@ -203,7 +209,7 @@ def weighted_products(
     problem = _problem(sizes, tables, subsets, used, designs, public_total)
     if len(problem.residuals) > MOST_TABLES:
         return None
-    found = supports.solve(problem, p, public=public_total, deadline=deadline)
+    found = supports.solve(problem, p, public=public_total, work=work)
     weights = found.theta / found.theta.sum()
     return WeightedTablesStrategy(
         "weighted-products", sizes, as_sets(found.tables, used), weights, designs

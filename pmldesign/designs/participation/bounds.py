@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -61,10 +61,8 @@ class StepWatch:
 
     @property
     def options(self) -> DesignOptions:
-        """What was asked for, with the time that is left."""
-        limit = self._options.time_limit
-        left = None if limit is None else max(limit - self.seconds, 1e-9)
-        return replace(self._options, time_limit=left)
+        """What was asked for."""
+        return self._options
 
     @property
     def seconds(self) -> float:
@@ -73,9 +71,8 @@ class StepWatch:
 
     @property
     def over(self) -> bool:
-        """Whether no time is left."""
-        limit = self._options.time_limit
-        return limit is not None and self.seconds >= limit
+        """Whether the deadline has passed."""
+        return self._options.stopping.deadline.over()
 
     def follow(self, design: Design) -> None:
         """Raise KeyboardInterrupt if Ctrl-C ended a stage: it ends those that would follow."""

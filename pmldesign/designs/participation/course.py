@@ -80,8 +80,6 @@ poles, where a number of buffers is asked for."""
 POLES_CELLS, POLES = 512, 2
 """Likewise where none is: O(n^3) a step, 6 s for 365. A third gains 1e-4 for 365 steps, 4 times 7
 apart, and takes as long again."""
-ONCE_PART = 0.5
-"""Of a time limit, for the strategy for one participation."""
 RANGE = 300.0
 """Logarithm of what rates may multiply to: the search multiplies and divides by it."""
 
@@ -178,8 +176,6 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
             "designs for several participations are for method 'scaling'; leave --method out"
         )
     plain = replace(options, participation=None, buffers=None if few else options.buffers)
-    if options.time_limit is not None and participation.reach(workload.shape[1]) > 1:
-        plain = replace(plain, time_limit=options.time_limit * ONCE_PART)
     if isinstance(participation, SampledParticipation):
         if participation.rate == 1 and not participation.open:
             steps = participation.reach(workload.shape[1])

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from pmldesign.designs.estimates import late, limit_of, require
 from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import as_invalid_input
 from pmldesign.designs.rivals import (
@@ -61,9 +62,10 @@ class Clock:
 
     def left(self, most: float | None, after: float = 0.0) -> float | None:
         """At most so many seconds, where others come after."""
-        if self.options.time_limit is None:
+        limit = limit_of(self.options)
+        if limit is None:
             return most
-        rest = max(self.options.time_limit - after - self.spent, LEAST_TIME)
+        rest = max(limit - after - self.spent, LEAST_TIME)
         return rest if most is None else min(most, rest)
 
     def after_design(self, kinds: Sequence[Noise]) -> float:
@@ -74,12 +76,12 @@ class Clock:
         Raises:
             InvalidInputError: under PML, noise takes more time than there is.
         """
-        limit, after = self.options.time_limit, 0.0
+        limit, after = limit_of(self.options), 0.0
         if limit is None:
             return after
         for some in (kinds, [best_of(kinds)]):
             timed = with_time_for_noise(self.options, self.normalised, self.guarantee, some)[0]
-            after = limit - (timed.time_limit or 0.0)
+            after = limit - (limit_of(timed) or 0.0)
             if after <= limit / 2:
                 break
         with suppress(InvalidInputError):  # the cells of some large queries are no strategy
@@ -98,8 +100,7 @@ class Clock:
         """Refuse half-widths that end far too late."""
         what = f"half-widths under {kind.value.capitalize()} noise take"
         with as_invalid_input(self.normalised):
-            stopping = self.options.stopping
-            stopping.require(self.spent + seconds, what, "ask for standard deviations")
+            require(self.options, self.spent + seconds, what, "ask for standard deviations")
 
     def in_time(self, strategy: Strategy, kind: Noise, *, needed: bool = False) -> Strategy | None:
         """The strategy where there is time for its budget with this noise, or its coarse form.
@@ -119,8 +120,7 @@ class Clock:
         return strategy if needed else None
 
     def _allows(self, seconds: float) -> bool:
-        late = self.options.stopping.late(self.spent + seconds + AROUND)
-        return seconds <= SOON or not late
+        return seconds <= SOON or not late(self.options, self.spent + seconds + AROUND)
 
     def _seconds(self, measured: Strategy, kind: Noise) -> float:
         """About how long its noise and its largest half-width take."""

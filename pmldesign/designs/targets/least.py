@@ -18,7 +18,8 @@ from typing import Any
 from pmldesign.arguments import non_negative, positive
 from pmldesign.bounds.bound import ANY_SIZE, BoundProblem
 from pmldesign.designs.dispatch import solve
-from pmldesign.designs.options import LEAST_GAIN, SEARCH_SECONDS, DesignOptions
+from pmldesign.designs.estimates import BEYOND
+from pmldesign.designs.options import LEAST_TIME, DesignOptions
 from pmldesign.designs.results import Design
 from pmldesign.designs.rivals import require_quick, row_seconds
 from pmldesign.designs.targets.accuracy import Targets, as_targets, largest_size
@@ -48,7 +49,8 @@ from pmldesign.strategies.baselines.registry import usual_baselines
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
-from pmldesign_solvers.norm.solution import BEYOND, Status
+from pmldesign_solvers.norm.solution import Status
+from pmldesign_solvers.operators.deadline import Effort
 
 BUDGET_GAP = 1e-5
 """Of the bounds on the budget for Gaussian noise, by default."""
@@ -154,7 +156,7 @@ def least_budget(
             it has does not count. ApproxDP(1, 1e-6) asks for the epsilon at delta 1e-6.
         noise: "gaussian", "laplace", or "auto" for the one that needs less.
         search_time: in seconds, for the search of a strategy for Laplace noise; None ends it where
-            it hardly gains any more, after SEARCH_SECONDS at the latest.
+            it hardly gains any more.
         budget_gap: for Gaussian noise, stop when both bounds on the budget are this close.
         known: queries whose answers are public and not protected: "total", or whatever
             `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
@@ -317,8 +319,8 @@ def _with_noise(
         promise,
         p=math.inf,
         starts=[design.strategy.once],
-        time_limit=clock.left(SEARCH_SECONDS if search_time is None else search_time, after),
-        least_gain=LEAST_GAIN if search_time is None else 0.0,
+        effort=Effort.NORMAL if search_time is None else Effort.THOROUGH,
+        time_limit=clock.left(search_time or (None if search_time is None else LEAST_TIME), after),
     )
     found = with_participation(searched.mechanism.strategy, design.strategy.participation)
     measured = clock.in_time(found, kind)

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from pmldesign_solvers.norm.bounds_loop import Clock
+from pmldesign_solvers.operators.deadline import Deadline
 from pmldesign_solvers.operators.operator import EPS, Array, dual_exponent, dual_norm
 from pmldesign_solvers.streams.certificate import LAST_SUMS
 from pmldesign_solvers.streams.chain import RunningSums, diagonals
@@ -103,7 +103,12 @@ def first_weights(cells: int) -> IntervalWeights:
 
 
 def improved(
-    problem: RunningSums, weights: IntervalWeights, p: float, nodes: int, most: int, clock: Clock
+    problem: RunningSums,
+    weights: IntervalWeights,
+    p: float,
+    nodes: int,
+    most: int,
+    deadline: Deadline,
 ) -> tuple[IntervalWeights, int]:
     """Better weights, by so many steps of L-BFGS at most, and how many were taken.
 
@@ -113,7 +118,7 @@ def improved(
         p: in [2, inf].
         nodes: number of nodes for the trace.
         most: number of steps.
-        clock: ends the steps.
+        deadline: ends the steps.
     """
     m = problem.cells
 
@@ -130,10 +135,10 @@ def improved(
     def moved(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         nonlocal last, taken
         last, taken = np.array(intermediate_result.x), taken + 1
-        if clock.over:
+        if deadline.over():
             raise StopIteration
 
-    try:
+    with deadline.catching():
         scipy.optimize.minimize(
             loss,
             last,
@@ -142,8 +147,6 @@ def improved(
             callback=moved,
             options={"maxiter": most, "maxfun": 2 * most, "maxcor": MEMORY},
         )
-    except KeyboardInterrupt:
-        clock.interrupted = True
     return _from_logs(last, m), taken
 
 

@@ -48,8 +48,9 @@ from pmldesign_solvers.intervals.dual import (
     lower_bound,
     open_sums,
 )
-from pmldesign_solvers.norm.bounds_loop import Clock
-from pmldesign_solvers.norm.solution import DEFAULTS, SolverOptions, Status
+from pmldesign_solvers.norm.bounds_loop import stopped
+from pmldesign_solvers.norm.solution import SolverOptions, Status
+from pmldesign_solvers.operators.deadline import Deadline
 from pmldesign_solvers.operators.operator import Array, dual_norm
 from pmldesign_solvers.streams.certificate import upper_bound
 from pmldesign_solvers.streams.chain import RunningSums
@@ -135,7 +136,11 @@ LEVELLING = {True: 12, False: 40}
 
 
 def solve_intervals(
-    sums: RunningSums, p: float, *, buffers: int | None = None, options: SolverOptions = DEFAULTS
+    sums: RunningSums,
+    p: float,
+    *,
+    buffers: int | None = None,
+    options: SolverOptions | None = None,
 ) -> StreamSolution:
     """Compute both bounds on gamma_(p) beside the total, and a strategy with few buffers.
 
@@ -148,26 +153,25 @@ def solve_intervals(
         buffers: number of nodes of the strategy; None for a loss of about LOSS.
         options: when to stop.
     """
-    begin = time.perf_counter()
-    clock = Clock(begin, options.time_limit)
+    options = options or SolverOptions()
+    begin, deadline = time.perf_counter(), options.deadline
     problems = [sums]
     while problems[0].cells > FEW and sums.smooth:
         problems.insert(0, problems[0].coarser())
     form = _level_columns if sums.smooth else _level_rough
-    problem, point, steps = form(problems, p, buffers, clock)
+    problem, point, steps = form(problems, p, buffers, deadline)
     first = first_weights(problems[0].cells - 1)
     if not sums.smooth:
         first = replace(first, queries=point.u / point.u.max())
-    weights, more = _interval_weights([open_sums(part) for part in problems], first, p, clock)
-    certificate = clock.completed(
+    weights, more = _interval_weights([open_sums(part) for part in problems], first, p, deadline)
+    certificate = deadline.completed(
         lambda: Certificate(
             lower=_lower_bound(open_sums(sums), weights, p),
             upper=math.sqrt(2.0) * upper_bound(problem, point.u, point.w, p, point.nodes),
         )
     )
     status = Status.STRUCTURED if certificate.gap > options.rel_gap else Status.OPTIMAL
-    if clock.over:
-        status = Status.INTERRUPTED if clock.interrupted else Status.TIME_LIMIT
+    status = stopped(deadline) or status
     return StreamSolution(
         u=problem.all_weights(point.u),
         w=point.w,
@@ -182,7 +186,7 @@ def solve_intervals(
 
 
 def _level_columns(
-    problems: list[RunningSums], p: float, buffers: int | None, clock: Clock
+    problems: list[RunningSums], p: float, buffers: int | None, deadline: Deadline
 ) -> tuple[BesideTotal, Level, int]:
     """The finest problem, its strategy, and steps on all of them."""
     q, steps = np.sqrt(problems[0].query_squares), 0
@@ -198,16 +202,16 @@ def _level_columns(
         problem = BesideTotal(np.sqrt(part.query_squares), stretched(shape, even))
         if part is not problems[0]:
             u, w = refined(u, part.cells - 1), refined(w, part.cells)
-        if clock.over and part is not problems[-1]:
+        if deadline.over() and part is not problems[-1]:
             continue
         count = buffers if part is problems[-1] else None
-        points = _levels(problem, p, count, u, w, clock)
+        points = _levels(problem, p, count, u, w, deadline)
         u, w, steps = points[-1].u, points[-1].w, steps + len(points)
     return problem, points[-1], steps
 
 
 def _level_rough(
-    problems: list[RunningSums], p: float, buffers: int | None, clock: Clock
+    problems: list[RunningSums], p: float, buffers: int | None, deadline: Deadline
 ) -> tuple[BesideTotal, Level, int]:
     """The same for weights that jump from step to step."""
     q = np.sqrt(problems[-1].query_squares)
@@ -223,41 +227,41 @@ def _level_rough(
     found, steps = [], 0
     for shape in shapes:
         problem = BesideTotal(q, shape(u * q[:-1] ** 2))
-        points = _levels(problem, p, buffers, u, w, clock)
+        points = _levels(problem, p, buffers, u, w, deadline)
         point = min(points, key=lambda point: point.value)
         found.append((problem, point))
         u, w, steps = point.u, point.w, steps + len(points)
-        if clock.over:
+        if deadline.over():
             break
     return *min(found, key=lambda pair: pair[1].value), steps
 
 
 def _levels(
-    problem: BesideTotal, p: float, buffers: int | None, u: Array, w: Array, clock: Clock
+    problem: BesideTotal, p: float, buffers: int | None, u: Array, w: Array, deadline: Deadline
 ) -> list[Level]:
     """Steps towards level columns, at least one; as many nodes as LOSS asks for by default."""
     low, high = problem.spectrum(u, w)
     count = buffers or nodes_for(high / low, 2.0 * math.sqrt(LOSS))
     points = []
     levels = partial(fit, problem, p, count, 1.0, u, w)
-    for point in islice(clock.begun(levels), LEVELLING[p == 2]):
+    for point in islice(deadline.begun(levels), LEVELLING[p == 2]):
         points.append(point)
-        if point.slope <= LEVEL or clock.over:
+        if point.slope <= LEVEL or deadline.over():
             break
     return points
 
 
 def _interval_weights(
-    problems: list[RunningSums], weights: IntervalWeights, p: float, clock: Clock
+    problems: list[RunningSums], weights: IntervalWeights, p: float, deadline: Deadline
 ) -> tuple[IntervalWeights, int]:
     """Weights for the lower bound, from the coarsest open sums on, and steps on all of them."""
     steps = 0
     for problem in problems:
         weights = weights.refined(problem.cells)
-        if not clock.over:
+        if not deadline.over():
             low, high = problem.spectrum(*weights.for_streams())
             count, most = nodes_for(high / low, ROUGH), EACH if steps else COARSEST
-            weights, taken = improved(problem, weights, p, count, most, clock)
+            weights, taken = improved(problem, weights, p, count, most, deadline)
             steps += taken
     return weights.rounded(), steps
 

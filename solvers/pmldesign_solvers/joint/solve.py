@@ -33,7 +33,7 @@ from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.joint.descent import POWERS, Descent, Measured
 from pmldesign_solvers.joint.spaces import MOST_CELLS, Attributes, Spaces, frame
 from pmldesign_solvers.norm.bounds_loop import Stages
-from pmldesign_solvers.norm.solution import DEFAULTS, Outcome, SolverOptions
+from pmldesign_solvers.norm.solution import Outcome, SolverOptions
 from pmldesign_solvers.operators.operator import EPS, Array, Indices, dual_norm, power_mean
 
 MOST_ROWS = 2500
@@ -205,7 +205,11 @@ def affordable(sizes: Sequence[int], sets: Sequence[Attributes]) -> bool:
 
 
 def solve(
-    question: JointQuestion, p: float, *, total: bool = True, options: SolverOptions = DEFAULTS
+    question: JointQuestion,
+    p: float,
+    *,
+    total: bool = True,
+    options: SolverOptions | None = None,
 ) -> JointSolution:
     """Compute bounds on gamma_(p), and matrices that attain the upper one.
 
@@ -216,9 +220,9 @@ def solve(
         options: when to stop.
     """
     spaces = Spaces(question.sizes, question.tables, total=total)
-    best = Stages[Measured](options)
+    best = Stages[Measured](options or SolverOptions())
     weights: list[tuple[list[Array], Array]] = []
-    measured, status = best.run(_rounds(best, question, spaces, p, weights))
+    measured, status = best.run(lambda: _rounds(best, question, spaces, p, weights))
     cells, queries = weights[-1]
     u = np.empty(len(queries))
     u[question.order] = queries

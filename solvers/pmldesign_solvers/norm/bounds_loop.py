@@ -3,8 +3,6 @@
 A method offers feasible points one by one, each with a lower and an upper bound. The best of each
 side is kept, whichever point it came from (`BoundsLoop`). A solver of several parts, whose bounds
 need not meet, offers certified bounds of either side whenever it has some (`Stages`).
-
-Limits of time and Ctrl-C before the first bounds and between them are those of a `Clock`.
 """
 
 from __future__ import annotations
@@ -18,53 +16,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.solution import DEFAULTS, Bounds, Callback, SolverOptions, Status, Step
-
-Result = TypeVar("Result")
-
-
-class Clock:
-    """Ends the steps on coarse levels: when time is over, or at Ctrl-C.
-
-    Args:
-        begin: `time.perf_counter()` at the start of the solver.
-        limit: in seconds; None for none.
-
-    Attributes:
-        interrupted: whether Ctrl-C came.
-    """
-
-    def __init__(self, begin: float, limit: float | None) -> None:
-        self._end = math.inf if limit is None else begin + limit
-        self.interrupted = False
-
-    @property
-    def over(self) -> bool:
-        """Whether coarse levels should end."""
-        return self.interrupted or time.perf_counter() >= self._end
-
-    def completed(self, work: Callable[[], Result]) -> Result:
-        """What some work returns without which there is no answer: after Ctrl-C it is done again.
-
-        A second Ctrl-C ends it.
-        """
-        try:
-            return work()
-        except KeyboardInterrupt:
-            self.interrupted = True
-            return work()
-
-    def begun(self, steps: Callable[[], Iterator[Result]]) -> Iterator[Result]:
-        """Steps of which the first one is taken whatever happens."""
-
-        def first() -> tuple[Result, Iterator[Result]]:
-            points = steps()
-            return next(points), points
-
-        point, points = self.completed(first)
-        yield point
-        yield from points
-
+from pmldesign_solvers.norm.solution import Bounds, Callback, SolverOptions, Status, Step
+from pmldesign_solvers.operators.deadline import Deadline, Work
 
 CLOSER = 0.9
 """Part of the gap to aim at, for the certificate rounds outwards. Chosen, not measured."""
@@ -82,15 +35,14 @@ class BoundsLoop(Generic[CandidateT]):
     def __init__(
         self,
         candidates: Iterator[CandidateT],
-        options: SolverOptions = DEFAULTS,
+        options: SolverOptions | None = None,
         start: float | None = None,
     ) -> None:
-        self._candidates, self._options = candidates, options
+        self._candidates, self._options = candidates, options or SolverOptions()
         self._start = time.perf_counter() if start is None else start
         self.lower = self.upper = next(candidates)
         self.steps = 1
         self._visible_gap, self._visible_step = np.inf, 1
-        self._step = self.seconds
 
     @property
     def seconds(self) -> float:
@@ -104,20 +56,18 @@ class BoundsLoop(Generic[CandidateT]):
     def run(self, closer: float = 1.0) -> Status:
         """Search until something says stop, for instance a gap of `closer * rel_gap`."""
         options = self._options
-        try:
+        with options.deadline.catching():
             for gap in self.gaps():
-                seconds = self.seconds
                 if options.callback is not None:
-                    options.callback(Step(self.steps, self.lower.lower, self.upper.upper, seconds))
+                    lower, upper = self.lower.lower, self.upper.upper
+                    options.callback(Step(self.steps, lower, upper, self.seconds))
                 if gap <= closer * options.rel_gap:
                     return Status.OPTIMAL
                 if self.steps >= options.max_steps:
                     return Status.ITERATION_LIMIT
-                if options.over(seconds, self._step):
-                    return Status.TIME_LIMIT
-        except KeyboardInterrupt:
-            return Status.INTERRUPTED
-        return Status.TIME_LIMIT if options.over(self.seconds) else Status.STALLED
+                if options.deadline.over():
+                    break
+        return stopped(options.deadline) or Status.STALLED
 
     def gaps(self) -> Iterator[float]:
         """The gap after each candidate, until there is none left, or no visible progress."""
@@ -131,9 +81,7 @@ class BoundsLoop(Generic[CandidateT]):
         self.upper = replace(self.upper, upper=certificate.upper)
 
     def _advance(self) -> bool:
-        before = self.seconds
         candidate = next(self._candidates, None)
-        self._step = self.seconds - before
         if candidate is None:
             return False
         self.steps += 1
@@ -147,6 +95,18 @@ class BoundsLoop(Generic[CandidateT]):
         if self._gap < 0.99 * self._visible_gap:
             self._visible_gap, self._visible_step = self._gap, self.steps
         return self.steps - self._visible_step >= PATIENCE
+
+
+def stopped(deadline: Deadline) -> Status | None:
+    """How a deadline ended what asks it; None where it has not passed."""
+    if deadline.interrupted:
+        return Status.INTERRUPTED
+    return Status.TIME_LIMIT if deadline.over() else None
+
+
+def ended(work: Work) -> Status | None:
+    """How a budget ended what asks it; None where some of it is left."""
+    return stopped(work.deadline) or (Status.EFFORT if work.over() else None)
 
 
 class LimitReachedError(Exception):
@@ -163,7 +123,7 @@ class Stages(Generic[StrategyT]):
 
     Attributes:
         options: when to stop.
-        start: of the clock.
+        start: of `time.perf_counter`.
         lower, upper: the bounds.
         strategy: that of the upper bound; None before the first.
         steps: of all searches together.
@@ -200,36 +160,40 @@ class Stages(Generic[StrategyT]):
         """The limit of steps or of time that has been reached; None for neither."""
         if self.steps >= self.options.max_steps:
             return Status.ITERATION_LIMIT
-        return Status.TIME_LIMIT if self.options.over(self.seconds) else None
+        return stopped(self.options.deadline)
 
-    def has(self, seconds: float) -> bool:
-        """Whether there is time for what cannot be stopped and is estimated to take so long."""
-        return self.options.allows(self.seconds + seconds)
-
-    def ask(self, after: float = 0.0) -> None:
+    def ask(self) -> None:
         """Asked inside long work that may be given up: end the run if the time is up.
 
-        Args:
-            after: seconds that have to be spent once a search has used up the limit.
-
         Raises:
-            LimitReachedError: it is, or those are too many.
+            LimitReachedError: it is.
         """
-        if self.options.over(self.seconds) or not self.options.affords(after):
-            raise LimitReachedError(Status.TIME_LIMIT)
+        if status := stopped(self.options.deadline):
+            raise LimitReachedError(status)
 
     def report(self) -> None:
         """Show the bounds, once there is a strategy."""
         if self.options.callback is not None and self.strategy is not None:
             self.options.callback(Step(self.steps, self.lower, self.upper, self.seconds))
 
-    def run(self, stages: Iterator[None]) -> tuple[StrategyT, Status]:
+    def run(self, stages: Callable[[], Iterator[None]]) -> tuple[StrategyT, Status]:
         """The best strategy, as far as the gap and the limits ask for, and why it ended.
 
-        Raises:
-            KeyboardInterrupt: Ctrl-C before the first strategy.
+        Ctrl-C before the first strategy begins the stages once more, to end with that one.
         """
-        status = Status.STRUCTURED
+        deadline = self.options.deadline
+        with deadline.catching():
+            status = self._status_after(stages())
+        if deadline.interrupted:
+            if self.strategy is None:
+                self._status_after(stages())
+            status = Status.INTERRUPTED
+        assert self.strategy is not None
+        if self.done and status is not Status.INTERRUPTED:
+            status = Status.OPTIMAL
+        return self.strategy, status
+
+    def _status_after(self, stages: Iterator[None]) -> Status:
         try:
             for _ in stages:
                 if self.done:
@@ -237,28 +201,21 @@ class Stages(Generic[StrategyT]):
                 self.report()
                 limit = self.limit()
                 if limit is not None:
-                    status = limit
-                    break
+                    return limit
         except LimitReachedError as limit_reached:
-            status = limit_reached.status
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-        if self.strategy is None:
-            raise KeyboardInterrupt
-        if self.done and status is not Status.INTERRUPTED:
-            status = Status.OPTIMAL
-        return self.strategy, status
+            return limit_reached.status
+        return Status.STRUCTURED
 
 
-def best_lower(candidates: Iterator[CandidateT], rel_gap: float, max_steps: int) -> CandidateT:
-    """The candidate of the best lower bound, of a search inside another one.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C ends the outer search as well.
-    """
-    search = BoundsLoop(candidates, SolverOptions(rel_gap, max_steps))
-    if search.run() is Status.INTERRUPTED:
-        raise KeyboardInterrupt
+def best_lower(
+    candidates: Iterator[CandidateT],
+    rel_gap: float,
+    max_steps: int,
+    deadline: Deadline,
+) -> CandidateT:
+    """The candidate of the best lower bound, of a search inside another one."""
+    search = BoundsLoop(candidates, SolverOptions(rel_gap, max_steps, deadline))
+    search.run()
     return search.lower
 
 

@@ -33,16 +33,16 @@ way, sum_l of squares of the entries of F diag(g_l) F^T, and its Cholesky factor
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
 
 from pmldesign_solvers.operators.coordinates import ReducedWorkload
+from pmldesign_solvers.operators.deadline import NEVER, Deadline
 from pmldesign_solvers.operators.dense import jacobi_svd
 from pmldesign_solvers.operators.differences import Differences
-from pmldesign_solvers.operators.lbfgs import TimeUpError
+from pmldesign_solvers.operators.lbfgs import StoppedError
 from pmldesign_solvers.operators.operator import (
     EPS,
     SVD_ENTRIES,
@@ -75,7 +75,7 @@ class NewtonSystem:
             ascending.
         diagonal: what barriers and powers add; its length says whether x_u is part of it.
         coupled_rows: whether the weights u have a matrix of ones added, as w always have.
-        proceed: asked after every product of `solve`; a TimeUpError where it says no.
+        deadline: asked after every product of `solve`; a StoppedError once it has passed.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class NewtonSystem:
         diagonal: Array,
         *,
         coupled_rows: bool,
-        proceed: Callable[[], bool] = lambda: True,
+        deadline: Deadline = NEVER,
     ) -> None:
         self._operator, self._differences = operator, differences
         self._strategy, self._right_inverse, self._values = strategy, right_inverse, values
-        self._diagonal, self._proceed = diagonal, proceed
+        self._diagonal, self._deadline = diagonal, deadline
         self._sums = values[:, None] + values
         self._moves_rows, self._coupled_rows = len(diagonal) > differences.count, coupled_rows
         m, k = operator.shape
@@ -112,7 +112,7 @@ class NewtonSystem:
             start: a guess; zero if None.
 
         Raises:
-            TimeUpError: the time is up.
+            StoppedError: the time is up.
         """
         scale = self._scale
         shape = len(right), len(right)
@@ -132,8 +132,8 @@ class NewtonSystem:
         return np.asarray(scale * solution)
 
     def _unless_time_is_up(self, _: Array) -> None:
-        if not self._proceed():
-            raise TimeUpError
+        if self._deadline.over():
+            raise StoppedError
 
     def _preconditioner(self, size: int) -> scipy.sparse.linalg.LinearOperator | None:
         """The inverse of nearly the scaled system, where it is small enough to be written out."""

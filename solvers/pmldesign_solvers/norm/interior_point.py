@@ -30,7 +30,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from pmldesign_solvers.norm.dual_function import DualFunction, Iterate, NewtonSystem
-from pmldesign_solvers.operators.lbfgs import TimeUpError
+from pmldesign_solvers.operators.deadline import NEVER, Deadline
+from pmldesign_solvers.operators.lbfgs import StoppedError
 from pmldesign_solvers.operators.operator import Array
 
 TOWARDS_THE_BOUNDARY = (0.99, 0.7, 0.4)
@@ -62,17 +63,17 @@ class InteriorPoint:
     Args:
         function: the dual function of the workload.
         start: positive weights u and w near the optimum, on any scale; equal ones if None.
-        proceed: whether there is time, asked within a step; the iterates end where there is none.
+        deadline: asked within a step as well, after which the iterates end.
     """
 
     def __init__(
         self,
         function: DualFunction,
         start: tuple[Array, Array] | None = None,
-        proceed: Callable[[], bool] = lambda: True,
+        deadline: Deadline = NEVER,
     ) -> None:
         self._function, self._counts, p = function, function.counts, function.p
-        self._proceed = proceed
+        self._deadline = deadline
         self._given, self._slack = start, 0.1 if start is None else MIXED
         self._fixed_rows, self._barred_rows = p == 2, bool(np.isinf(p))
         self._towards = TOWARDS_BARRED if self._barred_rows else TOWARDS_THE_BOUNDARY
@@ -89,7 +90,7 @@ class InteriorPoint:
             while True:
                 yield here
                 here, slacks = self._advance(here, slacks)
-        except (np.linalg.LinAlgError, FloatingPointError, TimeUpError):
+        except (np.linalg.LinAlgError, FloatingPointError, StoppedError):
             return
 
     def _begin(self) -> tuple[Iterate, Array]:
@@ -164,7 +165,7 @@ class InteriorPoint:
             here.values,
             added,
             coupled_rows=self._barred_rows,
-            proceed=self._proceed,
+            deadline=self._deadline,
         )
 
         def direction(

@@ -35,7 +35,7 @@ from pmldesign_solvers.certificate.marginals import lower_bound, upper_bound
 from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, final_status
 from pmldesign_solvers.norm.marginals_newton import Newton
 from pmldesign_solvers.norm.marginals_pairs import PairsProblem, tells
-from pmldesign_solvers.norm.solution import DEFAULTS, MarginalsSolution, SolverOptions, Status
+from pmldesign_solvers.norm.solution import MarginalsSolution, SolverOptions, Status
 from pmldesign_solvers.operators.differences import ONLY_THE_KNOWN, ONLY_THE_TOTAL, Relation
 from pmldesign_solvers.operators.operator import Array, dual_norm
 from pmldesign_solvers.structure.subsets import check_range, residual_spaces
@@ -49,7 +49,7 @@ def solve_marginals(
     *,
     relation: Relation = "add-remove",
     known: Sequence[Collection[int]] = ((),),
-    options: SolverOptions = DEFAULTS,
+    options: SolverOptions | None = None,
 ) -> MarginalsSolution:
     """Compute gamma_(p) of a collection of marginals with a certificate.
 
@@ -75,6 +75,7 @@ def solve_marginals(
     """
     if not p >= 2:
         raise ValueError(f"p must be in [2, inf], got {p}")
+    options = options or SolverOptions()
     if relation == "add-remove":
         return _solve_cells(sizes, subsets, weights, p, options)
     return _solve_pairs(sizes, subsets, weights, p, [*map(frozenset, known)], options)

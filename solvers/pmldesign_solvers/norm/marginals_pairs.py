@@ -49,6 +49,7 @@ from pmldesign_solvers.certificate.marginals import lower_bound, upper_bound
 from pmldesign_solvers.norm.bounds_loop import best_lower
 from pmldesign_solvers.norm.marginals_newton import Newton
 from pmldesign_solvers.norm.solution import Bounds
+from pmldesign_solvers.operators.deadline import NEVER
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.structure.cell_pairs import OpenParts, differing_sets
 from pmldesign_solvers.structure.subsets import ResidualSpaces, check_range, residual_spaces
@@ -237,7 +238,7 @@ class PairsProblem:
         spaces: ResidualSpaces = replace(self.spaces, dimensions=size)
         goal = INNER * self._rel_gap
         points = Newton(spaces, self._weights, self._p, goal).points(u)
-        return best_lower(points, goal, MOST_STEPS).u
+        return best_lower(points, goal, MOST_STEPS, NEVER).u
 
     def _best_rho(self, u: Array, columns: Array, rho: Array) -> tuple[Array, Array]:
         """The best rho for u, with the columns of C that it needs."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -24,13 +25,14 @@ from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, final_status,
 from pmldesign_solvers.norm.dense_dual import DensePoint, ScalingProblem
 from pmldesign_solvers.norm.dual_function import FACTORED, DualFunction, Iterate
 from pmldesign_solvers.norm.interior_point import InteriorPoint
-from pmldesign_solvers.norm.solution import DEFAULTS, Candidate, Solution, SolverOptions, Status
+from pmldesign_solvers.norm.solution import Candidate, Solution, SolverOptions, Status
 from pmldesign_solvers.operators.coordinates import (
     ColumnSpaceWorkload,
     GroundedWorkload,
     RowSpaceWorkload,
     Spreading,
 )
+from pmldesign_solvers.operators.deadline import Deadline
 from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL, Relation
 from pmldesign_solvers.operators.merge import MergedWorkload, right_inverse_of
 from pmldesign_solvers.operators.operator import Array, Indices, Operator, dual_norm
@@ -66,7 +68,7 @@ def solve_norm(
     *,
     relation: Relation = "add-remove",
     groups: Indices | None = None,
-    options: SolverOptions = DEFAULTS,
+    options: SolverOptions | None = None,
 ) -> Solution:
     """Compute gamma_(p)(A) with a certificate, and the factorization that attains it.
 
@@ -89,21 +91,19 @@ def solve_norm(
         raise ValueError(f"p must be in [2, inf], got {p}")
     if groups is None and not operator.row_sizes().any():
         raise ValueError(ZERO)
-    start = time.perf_counter()
-    rel_gap = options.rel_gap
-
-    def proceed() -> bool:
-        return not options.over(time.perf_counter() - start)
-
+    options = options or SolverOptions()
+    start, rel_gap, deadline = time.perf_counter(), options.rel_gap, options.deadline
     normal = normalised(operator, relation, rel_gap)
     exact, problem = normal.operator, _problem(normal.searched, relation, groups)
+    steps: Callable[[], Iterator[Candidate]]
     if isinstance(problem, MergedWorkload):
         exact = problem.original if normal.searched is exact else exact
-        candidates = _cells(problem, p, rel_gap, proceed)
+        steps = partial(_cells, problem, p, rel_gap, deadline)
     else:
-        candidates = _interior_candidates(problem, p, None, proceed)
+        steps = partial(_interior_candidates, problem, p, None, deadline)
     callback = in_units_of(normal.exponent, options.callback)
-    search = BoundsLoop(candidates, replace(options, callback=callback), start)
+    options = replace(options, callback=callback)
+    search = BoundsLoop(deadline.begun(steps), options, start)
 
     def certified(strategy: Array, right_inverse: Array, u: Array, w: Array) -> Certificate:
         certificate = certify(
@@ -111,7 +111,7 @@ def solve_norm(
         )
         return replace(certificate, upper=certificate.upper + normal.allowance(p))
 
-    solution = _certified_solution(search, certified, p, normal.exponent, rel_gap)
+    solution = _certified_solution(search, certified, p, normal.exponent, options)
     return replace(solution, eigendecompositions=problem.decompositions + 1)
 
 
@@ -120,7 +120,7 @@ def _certified_solution(
     certify: Callable[[Array, Array, Array, Array], Certificate],
     p: float,
     exponent: int,
-    rel_gap: float,
+    options: SolverOptions,
 ) -> Solution:
     """The result of a search for gamma_(p)(2^-exponent A), on until its certificate has the gap.
 
@@ -129,7 +129,7 @@ def _certified_solution(
         certify: both bounds from R, B, u and w.
         p: in [2, inf].
         exponent: of the power of two that was taken out of A.
-        rel_gap: that is wanted.
+        options: of the search.
 
     Returns:
         The solution, the number of eigendecompositions left at 0 for the caller.
@@ -139,13 +139,12 @@ def _certified_solution(
         arrays = (*search.upper.factors(), *_normalised(*search.lower.weights(), p))
         return *arrays, certify(*arrays)
 
+    rel_gap, deadline = options.rel_gap, options.deadline
     for _ in range(CORRECTIONS):
         status = search.run(CLOSER)
-        try:
-            strategy, right_inverse, u, w, certificate = best()
-        except KeyboardInterrupt:  # what the search found is not lost; the next Ctrl-C ends
+        strategy, right_inverse, u, w, certificate = deadline.completed(best)
+        if deadline.interrupted:
             status = Status.INTERRUPTED
-            strategy, right_inverse, u, w, certificate = best()
         if certificate.gap <= rel_gap or status is not Status.OPTIMAL:
             break
         search.correct(certificate)
@@ -173,7 +172,7 @@ def _normalised(u: Array, w: Array, p: float) -> tuple[Array, Array]:
 
 
 def _cells(
-    merged: MergedWorkload, p: float, rel_gap: float, proceed: Callable[[], bool]
+    merged: MergedWorkload, p: float, rel_gap: float, deadline: Deadline
 ) -> Iterator[Candidate]:
     """The fixed point, then the interior point method, then the fixed point again."""
     problem = ScalingProblem(merged, p)
@@ -193,7 +192,7 @@ def _cells(
             lambda: problem.factors(point),
         )
 
-    given = warm_start.start(problem, rel_gap)
+    given = warm_start.start(problem, rel_gap, deadline)
     points = map(offer, fixed_point.points(problem, given))
     written = np.isinf(p) and sum(merged.shape) <= FACTORED
     most = WIDE_STEPS if merged.wide else FIXED_POINT_STEPS
@@ -207,8 +206,8 @@ def _cells(
     u, w = problem.turn(best.u, best.w)
     # weights that the fixed point has brought near zero are far from the central path
     start = None if written else (u * merged.row_copies, w)
-    yield from _interior_candidates(merged, p, start, proceed)
-    if proceed():
+    yield from _interior_candidates(merged, p, start, deadline)
+    if not deadline.over():
         yield from points
 
 
@@ -250,7 +249,7 @@ def _interior_candidates(
     problem: Spreading,
     p: float,
     start: tuple[Array, Array] | None,
-    proceed: Callable[[], bool],
+    deadline: Deadline,
 ) -> Iterator[Candidate]:
     """The interior point method, as long as it gets anywhere; in the row space of A if need be.
 
@@ -258,14 +257,14 @@ def _interior_candidates(
         problem: the workload in the coordinates of the differences.
         p: in [2, inf].
         start: weights u of rows, their copies together, and w of differences; None for equal ones.
-        proceed: whether there is time.
+        deadline: asked within a step.
     """
     counter, (rows, cells) = problem, problem.operator.shape
     if problem.rank < cells and min(rows, cells) * rows <= LARGEST_ROW_SPACE:
         problem = ColumnSpaceWorkload.of(problem) or RowSpaceWorkload(problem)
         counter.decompositions += 1
     function = DualFunction(problem, p)
-    method = InteriorPoint(function, start, proceed)
+    method = InteriorPoint(function, start, deadline)
 
     def offer(iterate: Iterate) -> Candidate:
         counter.decompositions += function.decompositions

@@ -23,6 +23,7 @@ import numpy as np
 from pmldesign_solvers.norm import fixed_point
 from pmldesign_solvers.norm.bounds_loop import best_lower
 from pmldesign_solvers.norm.dense_dual import ScalingProblem
+from pmldesign_solvers.operators.deadline import Deadline
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.merge import MergedWorkload
 from pmldesign_solvers.operators.operator import Array
@@ -44,10 +45,13 @@ CORNER = (1 / 16, 3 / 16)
 """Positions between which the formula for corners gives way to that for the middle."""
 
 
-def start(problem: ScalingProblem, rel_gap: float) -> tuple[Array, Array] | None:
+def start(
+    problem: ScalingProblem, rel_gap: float, deadline: Deadline
+) -> tuple[Array, Array] | None:
     """Weights u and w to start from, not normalised; None where no good ones are to be expected.
 
-    The coarse workloads are solved to a tenth of the gap that is asked for.
+    The coarse workloads are solved to a tenth of the gap that is asked for; all steps but the
+    first one of each wait for the deadline, beyond which there are no weights.
     """
     m, n = problem.shape
     if (rel_gap > LOOSE and problem.row_p == 2) or m != n or n < WORTHWHILE or not problem.plain:
@@ -66,7 +70,10 @@ def start(problem: ScalingProblem, rel_gap: float) -> tuple[Array, Array] | None
         if coarse.shape != (cells, cells) or not coarse.plain:
             return None
         points = fixed_point.points(coarse, _guess(weights, cells))
-        best = best_lower((point.looking_ahead(close) for point in points), close, COARSE_STEPS)
+        ahead = (point.looking_ahead(close) for point in points)
+        best = best_lower(ahead, close, COARSE_STEPS, deadline)
+        if deadline.over():
+            return None
         weights.append((np.log(best.u), np.log(best.w)))
     return _guess(weights, n)
 

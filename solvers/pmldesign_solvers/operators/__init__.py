@@ -9,7 +9,7 @@ __getattr__ = face(
         "deadline": "NEVER Deadline Effort Work",
         "dense": "DenseOperator distinct_rows first_seen without_offsets",
         "differences": "Cells Pairs diameter",
-        "lbfgs": "TimeUpError descend",
+        "lbfgs": "StoppedError descend",
         "merge": "MergedWorkload closed_inverse right_inverse_of sharing_gram",
         "operator": "TINY dual_norm power_mean",
     },

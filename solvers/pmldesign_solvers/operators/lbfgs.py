@@ -18,8 +18,8 @@ Value = Callable[[Array], tuple[float, Array]]
 """The value at a point, and its gradient."""
 
 
-class TimeUpError(Exception):
-    """The time limit came during a descent."""
+class StoppedError(Exception):
+    """The deadline passed during a descent, or its work is spent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class Descended:
     Attributes:
         point, value: the best that was evaluated; the start and infinity before the first.
         settled: whether the descent ended by itself, and not by a limit.
-        stopped: what ended it from outside, a TimeUpError or a KeyboardInterrupt; or None.
+        stopped: what ended it from outside, a StoppedError or a KeyboardInterrupt; or None.
     """
 
     point: Array
@@ -44,8 +44,8 @@ class Descended:
         return self.point
 
     def unless_interrupted(self) -> Array:
-        """The point, also where the time is up; raises KeyboardInterrupt."""
-        return self.point if isinstance(self.stopped, TimeUpError) else self.unless_stopped()
+        """The point, also where it was stopped; raises KeyboardInterrupt."""
+        return self.point if isinstance(self.stopped, StoppedError) else self.unless_stopped()
 
 
 def descend(
@@ -73,7 +73,7 @@ def descend(
     def watched(x: Array) -> tuple[float, Array]:
         nonlocal point, value, over
         if over or not proceed():
-            raise TimeUpError
+            raise StoppedError
         result, gradient = objective(x)
         if result < value:
             point, value = x.copy(), result
@@ -86,7 +86,7 @@ def descend(
             watched, start, jac=True, method="L-BFGS-B", bounds=bounds, options=limits
         )
         settled = minimum.status == 0
-    except (TimeUpError, KeyboardInterrupt) as reason:
+    except (StoppedError, KeyboardInterrupt) as reason:
         stopped = reason
     return Descended(point, value, settled, stopped)
 

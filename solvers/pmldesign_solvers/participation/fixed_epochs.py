@@ -43,9 +43,10 @@ from itertools import islice
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, Clock, final_status
+from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, final_status
 from pmldesign_solvers.norm.fixed_point import Anderson
 from pmldesign_solvers.norm.solution import Bounds, Outcome, SolverOptions, Status
+from pmldesign_solvers.operators.deadline import Deadline
 from pmldesign_solvers.operators.operator import EPS, Array
 from pmldesign_solvers.participation.epochs import Epochs, masked, resolvent_blocks
 from pmldesign_solvers.streams.nodes import Nodes, zolotarev
@@ -108,22 +109,20 @@ def fit(epochs: Epochs, count: int, weights: Array) -> Iterator[EpochPoint]:
         weights = _weights(epochs, anderson.propose(here, STRIDE * (there - here), scales))
 
 
-def start(epochs: Epochs, count: int, clock: Clock) -> Array:
+def start(epochs: Epochs, count: int, deadline: Deadline) -> Array:
     """Weights to start from, of coarser steps where there are such."""
     if epochs.every < FEWEST or epochs.every % 4 or not epochs.sums.smooth:
         places = np.arange(epochs.members)
         block = CORRELATION ** np.abs(np.subtract.outer(places, places))
         return masked(epochs, np.tile(block / epochs.every, (epochs.every, 1, 1)))
     coarse = Epochs(epochs.sums.coarser(), epochs.every // 4)
-    weights = start(coarse, count, clock)
-    try:
-        steps = 0 if clock.over else COARSE_STEPS
+    weights = start(coarse, count, deadline)
+    steps = 0 if deadline.over() else COARSE_STEPS
+    with deadline.catching():
         for point in islice(fit(coarse, count, weights), steps):
             weights = point.weights
-            if point.slope <= COARSE_SLOPE or clock.over:
+            if point.slope <= COARSE_SLOPE or deadline.over():
                 break
-    except KeyboardInterrupt:
-        clock.interrupted = True
     rough = _logarithms(coarse, _diagonal(weights), weights)
     tables = np.concatenate(
         [rough[: coarse.every, None], rough[coarse.every :].reshape(coarse.every, -1)], axis=1
@@ -213,16 +212,15 @@ def solve(epochs: Epochs, options: SolverOptions) -> EpochSolution:
         epochs: the running sums and the distance b >= 2 of a person's steps.
         options: when to stop.
     """
-    begin = time.perf_counter()
-    clock = Clock(begin, options.time_limit)
-    search = BoundsLoop(_candidates(epochs, options.rel_gap, clock), options, begin)
+    begin, deadline = time.perf_counter(), options.deadline
+    search = BoundsLoop(_candidates(epochs, options.rel_gap, deadline), options, begin)
     closer = CLOSER
     for _ in range(CORRECTIONS):
-        status = Status.INTERRUPTED if clock.interrupted else search.run(closer)
+        status = search.run(closer)
         dual, point = search.lower.point, search.upper.point
-        lower = float(clock.completed(partial(lower_bound, epochs, dual.weights)))
-        certificate = Certificate(lower, clock.completed(partial(upper_bound, epochs, point)))
-        if clock.interrupted:
+        lower = float(deadline.completed(partial(lower_bound, epochs, dual.weights)))
+        certificate = Certificate(lower, deadline.completed(partial(upper_bound, epochs, point)))
+        if deadline.interrupted:
             status = Status.INTERRUPTED
         if certificate.gap <= options.rel_gap or status is not Status.OPTIMAL:
             break
@@ -242,13 +240,13 @@ def solve(epochs: Epochs, options: SolverOptions) -> EpochSolution:
     )
 
 
-def _candidates(epochs: Epochs, rel_gap: float, clock: Clock) -> Iterator[_Candidate]:
+def _candidates(epochs: Epochs, rel_gap: float, deadline: Deadline) -> Iterator[_Candidate]:
     error = math.sqrt(4.0 * SHARE * rel_gap)
     guess = nodes_for(float(epochs.sums.cells) ** 2 + 1e3, error)
-    weights = start(epochs, guess, clock)
+    weights = start(epochs, guess, deadline)
     smallest, largest = spectrum(epochs, weights)
     count = nodes_for(largest / smallest, error)
-    for point in clock.begun(lambda: fit(epochs, count, weights)):
+    for point in deadline.begun(lambda: fit(epochs, count, weights)):
         # both sides in units of tr r(T) / f(W), which hardly changes; `solve` has the last word
         upper = point.trace * math.sqrt(1.0 + point.slope) * (1.0 + 0.25 * error**2)
         yield _Candidate(point.trace, upper, point)

@@ -32,8 +32,10 @@ from functools import partial
 import numpy as np
 import scipy
 
+from pmldesign_solvers.norm.bounds_loop import ended
 from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.operators.lbfgs import TimeUpError, descend
+from pmldesign_solvers.operators.deadline import CALL, DECOMPOSED, ENTRY, Work
+from pmldesign_solvers.operators.lbfgs import StoppedError, descend
 from pmldesign_solvers.operators.operator import RANK_CUTOFF, Array
 from pmldesign_solvers.search.cube_moments import log_moments, unit_error
 from pmldesign_solvers.search.solution import SearchSolution, SearchStep, Start
@@ -122,6 +124,13 @@ class CubeProblem:
         back = -slope.sum(axis=1) if self.replace else np.zeros(0)
         return value, np.concatenate([gradient.ravel(), back])
 
+    def work(self, size: int) -> float:
+        """Units of `Work` of `log_error`, for so many variables."""
+        (m, r), cells = self.left.shape, self.distinct.shape[1]
+        rows = size / (r + self.replace)
+        moments = self.p * ENTRY * m * rows if 2 < self.p < math.inf else ENTRY * m
+        return float(CALL + DECOMPOSED * rows * r**2 + 4 * ENTRY * rows * cells + moments)
+
     def _log_spread(self, rows: Array, order: int) -> tuple[float, Array]:
         """Logarithm of the error of L at a fixed scale but for a constant, and its gradient."""
         norms = np.linalg.norm(rows, axis=1)
@@ -146,7 +155,7 @@ def solve(
     replace: bool,
     starts: Sequence[Array] = (),
     seed: int = 0,
-    time_limit: float | None = None,
+    work: Work | None = None,
     callback: Callable[[SearchStep], None] | None = None,
 ) -> SearchSolution:
     """Search for the strategy with the smallest error under cube noise.
@@ -157,33 +166,28 @@ def solve(
         replace: whether the largest difference within a row counts.
         starts: strategies with rows in the row space of A.
         seed: of the random starts.
-        time_limit: in seconds; None for none.
+        work: ends the search with the best so far; None for all starts.
         callback: called after every start at p. Ctrl-C returns the best so far.
     """
-    begin = time.perf_counter()
-    deadline = math.inf if time_limit is None else begin + time_limit
+    begin, work = time.perf_counter(), work or Work()
     problem = CubeProblem.of(matrix, p, replace=replace)
     best = np.eye(problem.rank)
     error = problem.error(best)
     given = [(f"given {number}", strategy) for number, strategy in enumerate(starts)]
-    status, stalled = Status.COMPLETED, 0
+    stalled = 0
     if 2 < p < math.inf:
-        half = None if time_limit is None else time_limit / 2
-        first = solve(matrix, 2.0, replace=replace, starts=starts, seed=seed, time_limit=half)
+        half = work.part(0.5)
+        first = solve(matrix, 2.0, replace=replace, starts=starts, seed=seed, work=half)
         given.insert(0, ("the best at p = 2", first.strategy))
-        status = first.status if first.status is Status.INTERRUPTED else status
     named = [
         (problem.error(start), name, start) for name, start in _starts(problem, matrix, given, seed)
     ]
     table = [Start(name, before, before) for before, name, _ in named]
-    try:
+    with work.deadline.catching():
         for number, (before, name, start) in enumerate(named, 1):
-            if status is Status.INTERRUPTED:
+            if work.over():
                 break
-            if time.perf_counter() > deadline and number > 1:
-                status = Status.TIME_LIMIT
-                break
-            found, settled = _descended(problem, start, deadline)
+            found, settled = _descended(problem, start, work)
             after = min((problem.error(found), found), (before, start), key=lambda pair: pair[0])
             table[number - 1] = Start(name, before, after[0], settled)
             stalled = 0 if after[0] < error * (1 - GAIN) else stalled + 1
@@ -193,9 +197,8 @@ def solve(
                 callback(SearchStep(number, error, time.perf_counter() - begin))
             if stalled == PATIENCE:
                 break
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    plain, _, start = min(named, key=lambda one: one[0])  # where the time was for few descents
+    status = ended(work) or Status.COMPLETED
+    plain, _, start = min(named, key=lambda one: one[0])  # where the work was for few descents
     if plain < error * (1 - TIE):
         error, best = plain, start
     values = best @ problem.distinct
@@ -219,23 +222,23 @@ def _rank(values: Array) -> int:
     return int((values > RANK_CUTOFF * values[0]).sum())
 
 
-def _descended(problem: CubeProblem, start: Array, deadline: float) -> tuple[Array, bool]:
+def _descended(problem: CubeProblem, start: Array, work: Work) -> tuple[Array, bool]:
     """Where L-BFGS ends, one order after the other; whether the last one ended by itself."""
     values = start @ problem.distinct
     scale = float(np.abs(values).max())
     offsets = (values.max(axis=1) + values.min(axis=1)) / 2 if problem.replace else np.zeros(0)
     x, settled = np.concatenate([start.ravel(), offsets]) / scale, True
     for order in ORDERS:
-        ended = descend(
+        descended = descend(
             partial(problem.log_error, order=order),
             x,
-            proceed=lambda: time.perf_counter() < deadline,
+            proceed=partial(work.step, problem.work(x.size)),
             maxiter=STEPS,
         )
-        x, settled = ended.point, ended.settled
-        if isinstance(ended.stopped, TimeUpError):
+        x, settled = descended.point, descended.settled
+        if isinstance(descended.stopped, StoppedError):
             break
-        ended.unless_stopped()
+        descended.unless_stopped()
     return problem.parts(x)[0], settled
 
 

@@ -8,7 +8,6 @@ where the search no longer pays.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, partial
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy
 
+from pmldesign_solvers.operators.deadline import Work
 from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_noise import ScaleRule
@@ -40,7 +40,7 @@ falls linearly with mu, to the limit within DOUBT of the last step between width
 ranges, products and random workloads 0.1 of it in 19 of 20 descents. Without stages that end early
 the best is 0.1 % better at most, and takes twice as long."""
 LEAST_WORK = 150_000
-"""Steps times cells before a search may be found not to pay, a second or two; prefix:64 at p = inf
+"""Steps times cells before a search may be found not to pay; prefix:64 at p = inf
 gains 0.5 % between 60,000 and 120,000."""
 WORTHWHILE = 0.1
 """What a descent must promise to gain, as a part of the least gain that a search goes on for."""
@@ -73,10 +73,10 @@ class Descent:
     """The best strategy so far, and the descent from a start."""
 
     def __init__(
-        self, problem: SearchProblem, rule: ScaleRule, deadline: float, least_gain: float = 0.0
+        self, problem: SearchProblem, rule: ScaleRule, work: Work, least_gain: float = 0.0
     ) -> None:
-        self.problem, self.rule, self.deadline = problem, rule, deadline
-        self._least_gain, self._work = least_gain, 0
+        self.problem, self.rule, self.work = problem, rule, work
+        self._least_gain, self._moved = least_gain, 0
         self._gains: list[tuple[int, float]] = []
         self.best: tuple[float, Array] = (math.inf, np.zeros((0, problem.cells)))
         self.best_form: tuple[Objective, Stacked] | None = None
@@ -84,26 +84,27 @@ class Descent:
 
     def offer(self, strategy: Array) -> float:
         """The exact error of a strategy, which is kept if it is the best."""
+        self.work.spend(self.problem.error_work(len(strategy)))
         scale = self.rule.scale(strategy)
         if not scale > 0:
             return math.inf
         error = scale * self.problem.unit_error(strategy)
         if error < self.best[0]:
             self.best, self.best_form = (error, strategy), None
-            self._gains.append((self._work, error))
+            self._gains.append((self._moved, error))
         return error
 
     def pays(self) -> bool:
-        """Whether the later half of the work so far has gained enough to go on."""
-        if self._least_gain == 0 or self._work < LEAST_WORK:
+        """Whether the later half of the steps so far has gained enough to go on."""
+        if self._least_gain == 0 or self._moved < LEAST_WORK:
             return True
-        before = [error for work, error in self._gains if work <= self._work / 2]
+        before = [error for moved, error in self._gains if moved <= self._moved / 2]
         return not before or before[-1] > self.best[0] * (1 + self._least_gain)
 
-    def _proceed(self) -> bool:
-        """Count a step of a descent; False when the time is up."""
-        self._work += self.problem.cells
-        return time.perf_counter() <= self.deadline
+    def _proceed(self, units: float) -> bool:
+        """Count a step of a descent; False when the work is spent."""
+        self._moved += self.problem.cells
+        return self.work.step(units)
 
     def follow(
         self, name: str, objective: Objective, start: Stacked, stages: list[Smoothing]
@@ -117,11 +118,12 @@ class Descent:
         widths = (math.inf, math.inf)
         try:
             for stage in stages:
+                units = objective.work(x.size, smoothing=stage)
                 slow = SLOW * stage.width if stage.width <= SETTLED_WIDTH else 0.0
                 descended = descend(
                     partial(objective.evaluate, smoothing=stage),
                     objective.variables(objective.form(x)),
-                    proceed=self._proceed,
+                    proceed=partial(self._proceed, units),
                     bounds=objective.bounds(x.size),
                     maxiter=STAGE_STEPS,
                     maxcor=CORRECTIONS,

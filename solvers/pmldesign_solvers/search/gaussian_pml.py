@@ -45,14 +45,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import scipy
 
+from pmldesign_solvers.norm.bounds_loop import ended
 from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.operators.lbfgs import TimeUpError, descend
+from pmldesign_solvers.operators.deadline import CALL, ENTRY, SOLVED, Work
+from pmldesign_solvers.operators.lbfgs import StoppedError, descend
 from pmldesign_solvers.operators.operator import Array, Indices, Operator, power_mean
 from pmldesign_solvers.operators.scale import LARGEST_GAP, normalised
 from pmldesign_solvers.search.descent import single_thread
@@ -202,6 +205,13 @@ class Objective:
         self._right_inverse, self.columns = right_inverse, columns
         self._weights = self._weigh(np.ones(operator.shape[0]))
 
+    @property
+    def work(self) -> float:
+        """Units of `Work` of `evaluate`."""
+        (r, k), (m, n) = self.columns.shape, self._operator.shape
+        traces = 0.0 if self._power == 1 else 2 * min(m * n**2, ENTRY * (m + n**2)) + 4 * n**2 * r
+        return float(CALL + (SOLVED + 3) * r**3 + (3 * r + 8 * ENTRY) * k**2 + traces)
+
     def evaluate(self, M: Array, scale: GaussianLeakage, width: float) -> tuple[float, Array]:
         """The value, maxima smoothed by `width`, and the gradient; M of shape (r, r)."""
         inverse = np.linalg.inv(M)
@@ -247,7 +257,7 @@ def solve(
     right_inverse: Array,
     columns: Array,
     scale: GaussianLeakage,
-    time_limit: float | None = None,
+    work: Work | None = None,
     callback: Callable[[SearchStep], None] | None = None,
 ) -> tuple[Array, Status]:
     """Descend from R0 to the strategy M R0 of smallest error under Gaussian noise.
@@ -258,14 +268,13 @@ def solve(
         right_inverse: B, shape (n, r), A B R0 = A on differences of cells.
         columns: the distinct columns of R0, shape (r, k), R0 of full row rank.
         scale: what is promised, alpha of shape (k,).
-        time_limit: in seconds; None for none.
+        work: ends the descent with the best so far; None for all that gains.
         callback: called after every stage. Ctrl-C returns the best so far.
 
     Returns:
         M, shape (r, r), and why the descent stopped; M = I where nothing better was found.
     """
-    begin = time.perf_counter()
-    deadline = math.inf if time_limit is None else begin + time_limit
+    begin, work = time.perf_counter(), work or Work()
     normal = normalised(operator, "replace", LARGEST_GAP)
     objective, unit = Objective(normal.searched, p, right_inverse, columns), 2.0**normal.exponent
     best = reached = np.eye(len(columns))
@@ -277,15 +286,15 @@ def solve(
         if value < lowest:
             best, lowest = M, value
 
-    status = Status.COMPLETED
-    try:
+    units = objective.work
+    with work.deadline.catching(), suppress(StoppedError):
         tuned = objective.tuned(reached, scale, WIDTHS[-1])
         offer(reached)
         for width in WIDTHS:
             descended = descend(
                 partial(objective.flat, scale=tuned, width=width),
                 reached.ravel(),
-                proceed=lambda: time.perf_counter() <= deadline,
+                proceed=partial(work.step, units),
                 maxiter=STAGE_STEPS,
                 maxcor=20,
                 ftol=1e-13,
@@ -298,11 +307,7 @@ def solve(
             offer(reached)
             if callback is not None:
                 callback(SearchStep(1, math.exp(lowest) * unit, time.perf_counter() - begin))
-    except TimeUpError:
-        status = Status.TIME_LIMIT
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    return best, status
+    return best, ended(work) or Status.COMPLETED
 
 
 def _distances(strategy: Array) -> Array:

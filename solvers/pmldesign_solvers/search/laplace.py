@@ -18,15 +18,17 @@ References:
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pmldesign_solvers.norm.bounds_loop import ended
 from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.operators.lbfgs import TimeUpError
+from pmldesign_solvers.operators.deadline import Work
+from pmldesign_solvers.operators.lbfgs import StoppedError
 from pmldesign_solvers.operators.operator import Array, Operator
 from pmldesign_solvers.operators.scale import LARGEST_GAP, normalised
 from pmldesign_solvers.search.descent import Descent, single_thread
@@ -44,8 +46,8 @@ class SearchOptions:
         restarts: how many random starts, and how many perturbations of the best.
         dp_restarts: for `Leakage`, the restarts of a search for `ReplaceL1` whose strategy is one
             more start, so that the prior is never a loss; None for no such search.
-        seed: of the random starts; the same seed gives the same answer unless time runs out.
-        time_limit: in seconds; None for none.
+        seed: of the random starts; the same seed gives the same answer before the deadline.
+        work: when the search stops.
         least_gain: the search ends where the later half of its work has made the error less by a
             smaller part than this; 0 goes on while anything is gained.
         callback: called after every start. Ctrl-C during the search returns the best so far.
@@ -54,12 +56,9 @@ class SearchOptions:
     restarts: int = 12
     dp_restarts: int | None = None
     seed: int = 0
-    time_limit: float | None = None
+    work: Work = field(default_factory=Work)
     least_gain: float = 0.0
     callback: Callable[[SearchStep], None] | None = None
-
-
-DEFAULTS = SearchOptions()
 
 
 @single_thread()
@@ -71,7 +70,7 @@ def solve(
     signed: bool = True,
     starts: Mapping[str, Array] | None = None,
     ordered: bool = False,
-    options: SearchOptions = DEFAULTS,
+    options: SearchOptions | None = None,
 ) -> SearchSolution:
     """Search for the strategy with the smallest error under Laplace noise.
 
@@ -83,7 +82,7 @@ def solve(
             restricts nothing: a constant is added to every row.
         starts: further strategies to begin from, by name, each of shape (r, n). The answer is at
             least as good as every one of them that determines the workload; with more than SMALL
-            cells, as those that the time is enough to evaluate, likely ones first.
+            cells, as those that the work is enough to evaluate, likely ones first.
         ordered: whether the cells come in an order in which neighbours are alike; otherwise such an
             order is looked for.
         options: how long it goes on, and from where.
@@ -94,18 +93,17 @@ def solve(
     """
     if not p >= 2:
         raise ValueError(f"p must be in [2, inf], got {p}")
-    begin = time.perf_counter()
-    limit = options.time_limit
-    deadline = math.inf if limit is None else begin + limit
+    options = options or SearchOptions()
+    begin, work = time.perf_counter(), options.work
     add_remove = isinstance(scale, AddRemoveL1)
     normal = normalised(operator, "add-remove" if add_remove else "replace", LARGEST_GAP)
     operator, unit = normal.searched, 2.0**normal.exponent
     problem = SearchProblem(operator, p, public_total=not add_remove, ordered=ordered)
     given = _checked_starts(starts or {}, operator.shape[1], scale, signed)
     rule = scale if isinstance(scale, AddRemoveL1) else scale.on_cells(problem.cell_of)
-    search = Descent(problem, rule, deadline, options.least_gain)
+    search = Descent(problem, rule, work, options.least_gain)
 
-    def for_dp(left: float) -> Array:
+    def for_dp(part: Work) -> Array:
         assert options.dp_restarts is not None
         assert isinstance(scale, Leakage)
         solution = solve(
@@ -116,18 +114,17 @@ def solve(
             starts=given,
             ordered=ordered,
             options=SearchOptions(
-                options.dp_restarts, None, options.seed, left, options.least_gain
+                options.dp_restarts, None, options.seed, part, options.least_gain
             ),
         )
-        if solution.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
         return problem.fold(solution.strategy)
 
     first = None if options.dp_restarts is None else for_dp
     plan = SearchPlan(operator, search, signed, options.restarts, options.seed, first)
     folded = {name: problem.fold(matrix) for name, matrix in given.items()}
     search.offer(np.eye(problem.cells))
-    try:
+    status = Status.COMPLETED
+    with work.deadline.catching(), suppress(StoppedError):
         for number, _ in enumerate(plan.run(folded), 1):
             if options.callback is not None:
                 step = SearchStep(number, search.best[0] * unit, time.perf_counter() - begin)
@@ -135,10 +132,7 @@ def solve(
         if problem.public_total:
             search.level()
         status = Status.DIMINISHING if plan.gave_up else Status.COMPLETED
-    except TimeUpError:
-        status = Status.TIME_LIMIT
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
+    status = ended(work) or status
     search.table += [Start(start.name, start.before, start.before) for start in plan.waiting]
     strategy = _strategy(search, scale, signed)
     return SearchSolution(

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from pmldesign_solvers.operators.deadline import CALL, DECOMPOSED, ENTRY, SOLVED
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_noise import PairRule, log_moment, strategy_gradient
 from pmldesign_solvers.search.problem import SearchProblem
@@ -116,6 +117,18 @@ def _solved(system: Array, right: Array) -> Array:
     return np.asarray(solution)
 
 
+def error_work(problem: SearchProblem, rows: int, smoothing: Smoothing, *, few: bool) -> float:
+    """Units of `Work` of `log_unit_error`; `few` rows besides d > 0 take no n x n system."""
+    k, m, n = rows, problem.counts.size, problem.cells
+    if smoothing.exact_moment:
+        units = DECOMPOSED * 2 * n**2 * (n + k) + ENTRY * m * (n + k) * problem.p / 2
+    elif few and not problem.public_total and 2 * k < n:
+        units = 5 * k * n**2 + SOLVED * k**2 * n + ENTRY * n**2 / 3
+    else:
+        units = (SOLVED + 2) * n**3 + 2 * k * n**2 + ENTRY * n**2 / 3
+    return CALL + units + problem.trace_work
+
+
 def _log_moment(problem: SearchProblem, blocks: Stacked) -> tuple[float, Array, Array]:
     n = problem.cells
     R = np.vstack([np.diag(blocks.diagonal), blocks.rows])
@@ -164,6 +177,11 @@ class ColumnObjective:
         norms = self._norms(np.abs(x.reshape(-1, self.problem.cells)))
         return self.form(x).matrix() / norms
 
+    def work(self, size: int, smoothing: Smoothing) -> float:
+        """Units of `Work` of `evaluate`, for so many variables."""
+        rows, few = size // self.problem.cells, bool(self.diagonal.any())
+        return error_work(self.problem, rows, smoothing, few=few) + ENTRY * size
+
     def evaluate(self, x: Array, smoothing: Smoothing) -> tuple[float, Array]:
         """The logarithm of the error at epsilon = 1, and its gradient."""
         Theta = x.reshape(-1, self.problem.cells)
@@ -209,6 +227,13 @@ class PairObjective:
     def strategy(self, x: Array) -> Array:
         """R."""
         return self.form(x).matrix()
+
+    def work(self, size: int, smoothing: Smoothing) -> float:
+        """Units of `Work` of `evaluate`, for so many variables: all pairs of cells in every row."""
+        n = self.problem.cells
+        rows = size // n - 1
+        pairs = 4 * ENTRY * (rows + 1) * n**2
+        return error_work(self.problem, rows, smoothing, few=True) + pairs
 
     def evaluate(self, x: Array, smoothing: Smoothing) -> tuple[float, Array]:
         """The logarithm of the error, and its gradient."""

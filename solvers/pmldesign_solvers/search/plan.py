@@ -9,15 +9,15 @@ in the order of the errors that they begin with; PATIENCE in a row that gain not
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pmldesign_solvers.norm.solution import SolverOptions, Status
+from pmldesign_solvers.norm.solution import SolverOptions
 from pmldesign_solvers.norm.solve import solve_norm
-from pmldesign_solvers.operators.lbfgs import TimeUpError
+from pmldesign_solvers.operators.deadline import DECOMPOSED, Work
+from pmldesign_solvers.operators.lbfgs import StoppedError
 from pmldesign_solvers.operators.operator import Array, Operator
 from pmldesign_solvers.search import tents
 from pmldesign_solvers.search.descent import WIDTHS, Descent
@@ -56,6 +56,8 @@ where the total is public: prefix:8 has its best from the eleventh."""
 GAIN = 1e-7
 """Relative; less is what descents to the same strategy differ by."""
 GAUSSIAN = "optimal for Gaussian noise"
+GAUSSIAN_GAP, GAUSSIAN_STEPS = 1e-3, 100
+"""Of its solver: it is a start."""
 FREE_TENTS, SIGNED_TENTS = "tents, free", "tents, signed"
 NEARLY_FREE = 1e-3
 """d of the non-negative strategies that begin from a given one: keeps every column measured."""
@@ -94,7 +96,7 @@ class SearchPlan:
         signed: bool,
         restarts: int,
         seed: int,
-        for_dp: Callable[[float], Array] | None = None,
+        for_dp: Callable[[Work], Array] | None = None,
     ) -> None:
         self._operator, self._for_dp = operator, for_dp
         self.search, self.signed, self.restarts, self.seed = search, signed, restarts, seed
@@ -142,8 +144,7 @@ class SearchPlan:
             if n > FOLLOWED and tents_alone <= self.search.best[0]:
                 return
         if self._for_dp is not None:
-            left = (self.search.deadline - time.perf_counter()) / 3
-            given["for DP"] = self._for_dp(left)
+            given["for DP"] = self._for_dp(self.search.work.part(1 / 3))
             self.search.offer(given["for DP"])
         for name, objective, blocks in self._starts(given):
             start = Waiting(name, objective, blocks, math.inf)
@@ -238,28 +239,25 @@ class SearchPlan:
             return rule.scale(matrix) / size if size else math.inf
 
         for matrix in sorted(given.values(), key=unlikely):
-            if len(matrix.T) > SMALL and time.perf_counter() > self.search.deadline:
-                raise TimeUpError
+            if len(matrix.T) > SMALL and self.search.work.over():
+                raise StoppedError
             self.search.offer(matrix)
 
     def _tents(self) -> float:
         """The error of the identity with tents, which are kept.
 
-        Where nobody says that the cells have an order tents may be far off: half the time at most.
+        Where nobody says that the cells have an order tents may be far off: half the work at most.
         """
         search, n = self.search, self.search.problem.cells
-        now = time.perf_counter()
-        half = search.deadline if search.problem.ordered else now + (search.deadline - now) / 2
-        solution = tents.design(DenseGram(search.problem.weighted_gram), deadline=half)
+        work = search.work.part(1.0 if search.problem.ordered else 0.5)
+        solution = tents.design(DenseGram(search.problem.weighted_gram), work=work)
         self._rows = solution.rows
         objective = ColumnObjective(search.problem, np.ones(n), False)
         error = search.offer_point(objective, solution.rows.ravel())
         before = error * math.sqrt(solution.before / solution.after)
         search.table.append(Start(solution.name, before, error, solution.settled))
-        if solution.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
-        if time.perf_counter() > search.deadline:
-            raise TimeUpError
+        if search.work.over():
+            raise StoppedError
         return error
 
     def _best(self) -> tuple[Objective, Stacked]:
@@ -272,15 +270,13 @@ class SearchPlan:
     def _gaussian(self) -> Array:
         """The strategy that attains gamma_(p), in the rotation in which its solver finds it."""
         problem = self.search.problem
-        left = self.search.deadline - time.perf_counter()
         solution = solve_norm(
             self._operator,
             problem.p,
             relation="replace" if problem.public_total else "add-remove",
-            options=SolverOptions(rel_gap=1e-3, max_steps=100, time_limit=left),
+            options=SolverOptions(GAUSSIAN_GAP, GAUSSIAN_STEPS, self.search.work.deadline),
         )
-        if solution.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
+        self.search.work.spend(DECOMPOSED * problem.cells**3 * solution.steps)
         return problem.fold(solution.strategy)
 
     def _rng(self) -> np.random.Generator:

@@ -22,6 +22,7 @@ import math
 import numpy as np
 import scipy
 
+from pmldesign_solvers.operators.deadline import CALL, DECOMPOSED, ENTRY, SOLVED
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.operator import RANK_CUTOFF, Array, Indices, Operator, power_mean
 from pmldesign_solvers.search.laplace_noise import is_exact, log_moment
@@ -174,6 +175,26 @@ class SearchProblem:
             inverse = inverse - inverse.mean(axis=0)
             inverse -= inverse.mean(axis=1, keepdims=True)
         return inverse
+
+    def error_work(self, rows: int) -> float:
+        """Units of `Work` of `unit_error`, for so many rows, and of their distances."""
+        m, n = self.counts.size, self.cells
+        each = DECOMPOSED if n <= SMALL else 1.0
+        units = CALL + each * rows * n**2 + SOLVED * n**3
+        if self.public_total:
+            units += ENTRY * rows * n**2 / 2
+        if self.p > 2:
+            units += self.trace_work
+            units += ENTRY * m * rows * self.p / 2 if is_exact(self.p) else 0.0
+        return units
+
+    @property
+    def trace_work(self) -> float:
+        """Units of `Work` of `p_trace`."""
+        if self.p == 2:
+            return self.cells**2
+        m, n = self._operator.shape
+        return 2.0 * min(m * n**2, ENTRY * (m + n**2))
 
     def fold(self, strategy: Array) -> Array:
         """A strategy on the original cells as one on the merged cells, by averaging."""

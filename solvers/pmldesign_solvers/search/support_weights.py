@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign_solvers.operators.deadline import CALL, ENTRY, SPARSE, Work
 from pmldesign_solvers.operators.lbfgs import descend
 from pmldesign_solvers.operators.operator import Array, power_mean
 from pmldesign_solvers.structure.subsets import residual_spaces
@@ -91,6 +92,12 @@ class TableProblem:
         spaces = residual_spaces([2] * len(self.sizes), _as_sets(tables))
         number = {residual: row for row, residual in enumerate(spaces.residuals)}
         return spaces.incidence[[number[T] for T in _as_sets(self.residuals)]] / self.cells(tables)
+
+    def work(self, tables: int) -> float:
+        """Units of `Work` of an evaluation of `best_weights` for so many tables."""
+        T, U = self.needs.shape
+        needs = T * U if isinstance(self.needs, np.ndarray) else self.needs.nnz
+        return float(CALL + 2 * SPARSE * (T * tables + needs) + ENTRY * (T + U + tables))
 
     def is_measured_by(self, tables: Array) -> bool:
         """Whether every residual is within a table."""
@@ -158,6 +165,7 @@ def best_weights(
     powers: Sequence[float],
     scale_of: ScaleOf = total_scale,
     *,
+    work: Work,
     rough: bool = False,
 ) -> Weighted:
     """Descend from weights of tables.
@@ -168,6 +176,7 @@ def best_weights(
         theta: where to begin, shape (S,), positive.
         powers: p/2; larger and larger ones at p = inf, of which the last one is judged by.
         scale_of: of the noise.
+        work: ends the descent with the best so far.
         rough: whether the weights are only compared with others.
     """
     levels, scale = problem.levels(tables), scale_of(tables)
@@ -183,8 +192,15 @@ def best_weights(
     least = value(best, powers[-1])[0]
     logs = best
     for power in filter(math.isfinite, powers):
-        descended = descend(partial(value, power=power), logs, maxiter=steps, ftol=ftol, gtol=1e-9)
-        logs = descended.unless_stopped()
+        descended = descend(
+            partial(value, power=power),
+            logs,
+            proceed=partial(work.step, problem.work(len(tables))),
+            maxiter=steps,
+            ftol=ftol,
+            gtol=1e-9,
+        )
+        logs = descended.unless_interrupted()
         reached = value(logs, powers[-1])[0]
         if reached < least:
             best, least = logs, reached
@@ -192,7 +208,12 @@ def best_weights(
 
 
 def thinned(
-    problem: TableProblem, tables: Array, theta: Array, power: float, scale_of: ScaleOf
+    problem: TableProblem,
+    tables: Array,
+    theta: Array,
+    power: float,
+    scale_of: ScaleOf,
+    work: Work,
 ) -> tuple[Array, Array]:
     """The tables that are left by a descent over theta >= 0, most of which become 0.
 
@@ -202,6 +223,7 @@ def thinned(
         theta: where to begin, shape (S,).
         power: p/2, finite.
         scale_of: of the noise.
+        work: ends the descent with the best so far.
     """
     levels, scale = problem.levels(tables), scale_of(tables)
 
@@ -214,5 +236,7 @@ def thinned(
         return log_scale + log_spread, pull + 2 * weights * (levels.T @ push)
 
     bounds = [(0.0, None)] * len(theta)
-    found = descend(value, theta, bounds=bounds, maxiter=STEPS).unless_stopped()
+    proceed = partial(work.step, problem.work(len(tables)))
+    descended = descend(value, theta, proceed=proceed, bounds=bounds, maxiter=STEPS)
+    found = descended.unless_interrupted()
     return tables[found > 0], found[found > 0]

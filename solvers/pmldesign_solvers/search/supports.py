@@ -27,15 +27,16 @@ tables by 3 to 8.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pmldesign_solvers.operators.deadline import CALL, ENTRY, Work
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.search.support_weights import (
     COMPARED,
@@ -122,6 +123,11 @@ class Moves:
     leave: NDArray[np.bool_]
     enter: Indices
     tables: Array
+
+    def work(self, problem: TableProblem) -> float:
+        """Units of `Work` of putting them in order."""
+        (T, U), (K, S) = problem.needs.shape, self.leave.shape
+        return float(CALL + K * (T * (S + len(FACTORS) * U) + len(FACTORS) * ENTRY * (T + U)))
 
     def after(self, measured: Weighted, number: int, weight: float) -> tuple[Array, Array]:
         """The tables after a move, and weights to begin from."""
@@ -242,26 +248,34 @@ def solve(
     *,
     scale_of: ScaleOf = total_scale,
     public: bool = False,
-    deadline: float = math.inf,
+    work: Work | None = None,
 ) -> Weighted:
-    """The best tables and weights that the search finds; the same ones whenever time is enough.
+    """The best tables and weights that the search finds.
 
     Args:
         problem: what is asked.
         p: in [2, inf].
         scale_of: of the noise.
         public: whether the total is public, so that no table by no attributes is measured.
-        deadline: on the clock of `time.perf_counter`; the best so far is returned then.
+        work: ends the search with the best so far; None for all that gains.
     """
-    search = _Search(problem, p, scale_of, public, deadline)
-    found: list[Weighted] = []
+    work = work or Work()
+    search = _Search(problem, p, scale_of, public, work)
     few = len(problem.sizes) <= FEW_ATTRIBUTES
-    for tables, theta in chain(_starts(problem), _thinned(problem, search) if few else ()):
-        if found and search.is_late():
-            break
-        found.append(search.fitted(tables, theta))
+    starts = chain(_starts(problem), _thinned(problem, search) if few else ())
+    first = next(starts)
+    found = [work.deadline.completed(lambda: search.fitted(*first))]
+    with work.deadline.catching():
+        for tables, theta in starts:
+            if work.over():
+                break
+            found.append(search.fitted(tables, theta))
     found.sort(key=_value)
-    return min([search.moved(start) for start in found[:STARTS]], key=_value)
+    best = found[0]
+    with work.deadline.catching():
+        for start in found[:STARTS]:
+            best = min(best, search.moved(start), key=_value)
+    return best
 
 
 def _starts(problem: TableProblem) -> Iterator[tuple[Array, Array]]:
@@ -282,7 +296,12 @@ def _thinned(problem: TableProblem, search: _Search) -> Iterator[tuple[Array, Ar
     rng = np.random.default_rng(0)
     for _ in range(DRAWN):
         yield thinned(
-            problem, every, rng.uniform(size=len(every)), search.powers[0], search.scale_of
+            problem,
+            every,
+            rng.uniform(size=len(every)),
+            search.powers[0],
+            search.scale_of,
+            search.work,
         )
 
 
@@ -295,26 +314,29 @@ class _Search:
         p: float,
         scale_of: ScaleOf,
         public: bool,
-        deadline: float,
+        work: Work,
     ) -> None:
         self._problem, self.scale_of = problem, scale_of
-        self.public, self._deadline = public, deadline
+        self.public, self.work = public, work
         self.powers = (p / 2,) if p < 2 * POWERS[-1] else (*POWERS, math.inf)
         self._seen: set[frozenset[bytes]] = set()
 
-    def is_late(self) -> bool:
-        return time.perf_counter() > self._deadline
-
     def fitted(self, tables: Array, theta: Array, *, rough: bool = False) -> Weighted:
         """The best weights of tables, without those that count for nothing."""
-        problem, powers = self._problem, self.powers
-        found = best_weights(problem, tables, theta, powers, self.scale_of, rough=rough)
+        problem = self._problem
+        fit = partial(
+            best_weights,
+            problem,
+            powers=self.powers,
+            scale_of=self.scale_of,
+            work=self.work,
+            rough=rough,
+        )
+        found = fit(tables, theta)
         kept = found.theta > FAINT
         if kept.all() or not problem.is_measured_by(tables[kept]):
             return found
-        return best_weights(
-            problem, tables[kept], found.theta[kept], powers, self.scale_of, rough=rough
-        )
+        return fit(tables[kept], found.theta[kept])
 
     def moved(self, best: Weighted) -> Weighted:
         """Where moves lead; the start itself if they come to where others have been."""
@@ -331,9 +353,10 @@ class _Search:
         """The best of the first moves that gain; None if none does."""
         moves = all_moves(self._problem, measured.tables, public=self.public)
         ordered = in_order(self._problem, measured, moves, self.powers[-1])
+        self.work.spend(moves.work(self._problem))
         better = measured
         for tried, (number, weight) in enumerate(ordered):
-            if self.is_late() or tried == TRIED:
+            if self.work.over() or tried == TRIED:
                 break
             if tried % TOGETHER == 0 and better is not measured:
                 break

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
+from pmldesign_solvers.operators.deadline import CALL, ENTRY, SOLVED, SPARSE
 from pmldesign_solvers.operators.operator import Array, Indices
 
 DENSE_ENTRIES = 2**16
@@ -124,6 +125,15 @@ class TentProblem:
     def shape(self) -> tuple[int, int]:
         """Number of rows and of blocks."""
         return len(self.lower), len(self.gram.roots)
+
+    @property
+    def work(self) -> float:
+        """Units of `Work` of `evaluate`."""
+        (k, m), entries = self.shape, len(self.place)
+        image = SPARSE * entries * m if self.gram.separable is None else ENTRY * k * m / 2
+        if k * m <= DENSE_ENTRIES:
+            return CALL + image + 4 * k**2 * m + SOLVED * k**3
+        return CALL + image + SPARSE * 3 * entries * k + (SOLVED + 2) * k**3 + CALL * k / 8
 
     def rows(self, entries: Array) -> Array:
         """Theta on the blocks, shape (k, m)."""

@@ -14,15 +14,17 @@ against 304.6), nor knots that are warped or moved at random, nor more rows have
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
+from pmldesign_solvers.norm.bounds_loop import ended
 from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.operators.lbfgs import TimeUpError, descend
+from pmldesign_solvers.operators.deadline import Work
+from pmldesign_solvers.operators.lbfgs import StoppedError, descend
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.search.tent_problem import Gram, TentProblem
 
@@ -44,7 +46,7 @@ FINALISTS = 3
 """How many survive the rounds up to HALVED cells: on 1024 running sums the best comes second then
 (304.58 and 305.16). Beyond, a descent of 400 steps takes seconds."""
 COMPARING = 0.4
-"""Part of the time after which the best system of levels so far is taken."""
+"""Part of the work after which the best system of levels so far is taken."""
 REFINED_STEPS = (80, 120)
 """Steps after every refinement: on 1024 cells more gain less than 1e-4."""
 
@@ -82,12 +84,12 @@ class _Candidate:
     value: float
     settled: bool = False
 
-    def descend(self, steps: int, deadline: float) -> None:
-        """L-BFGS on log f; keeps the best point, also when time is up."""
+    def descend(self, steps: int, work: Work) -> None:
+        """L-BFGS on log f; keeps the best point, also when the work is spent."""
         descended = descend(
             partial(_logarithm, self.problem),
             self.entries,
-            proceed=lambda: time.perf_counter() <= deadline,
+            proceed=partial(work.step, self.problem.work),
             bounds=[(0.0, None)] * len(self.entries),
             maxiter=steps,
             maxfun=10 * steps,
@@ -108,7 +110,7 @@ _Descent = Callable[[_Candidate, int], None]
 def design(
     gram: Gram,
     *,
-    deadline: float = math.inf,
+    work: Work | None = None,
     most_rows: float = math.inf,
     callback: Callable[[float], None] | None = None,
 ) -> Tents:
@@ -116,39 +118,41 @@ def design(
 
     Args:
         gram: A^T A, the cells in an order in which neighbours are alike.
-        deadline: on the clock of `time.perf_counter`; the best so far is returned then.
+        work: ends the search with the best so far; None for all that gains.
         most_rows: of a level, at least 1.
         callback: called after every descent with the least f so far. Ctrl-C during a descent
             returns the best so far.
     """
     n = gram.cells
     blocks = n if n <= WHOLE else max(256, -(-n // 4))
-    begin = time.perf_counter()
-    halved = begin + (deadline - begin) * COMPARING
-    pool = list(_starts(gram, blocks, halved, most_rows))
+    work = work or Work()
+    most = work.spent + COMPARING * work.left
+
+    def compared() -> bool:
+        return work.spent > most or work.over()
+
+    pool = work.deadline.completed(lambda: list(_starts(gram, blocks, work, compared, most_rows)))
     before = min(map(_value, pool))
 
     def descend(candidate: _Candidate, steps: int) -> None:
-        candidate.descend(steps, deadline)
+        candidate.descend(steps, work)
         if callback is not None:
             callback(min(map(_value, pool)))
 
-    status = Status.COMPLETED
-    try:
-        _halve(pool, n > HALVED, halved, descend)
+    with work.deadline.catching(), suppress(StoppedError):
+        _halve(pool, n > HALVED, compared, descend)
         _refine(pool, gram, blocks, descend)
-    except TimeUpError:
-        status = Status.TIME_LIMIT
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
+    status = ended(work) or Status.COMPLETED
     best = min(pool, key=_value)
     widths = np.diff(best.problem.gram.edges)
     rows = np.repeat(best.problem.rows(best.entries), widths, axis=1)
     return Tents(rows, before, best.value, best.levels, best.settled, status)
 
 
-def _halve(pool: list[_Candidate], wide: bool, deadline: float, descend: _Descent) -> None:
-    """Leave the best of the pool, or the best so far when time is up.
+def _halve(
+    pool: list[_Candidate], wide: bool, compared: Callable[[], bool], descend: _Descent
+) -> None:
+    """Leave the best of the pool, or the best so far once enough work has gone into it.
 
     Over many cells all take part in the first round: the weights alone say little about a third
     level (4096 running sums: 836 with it and 827 without, in the end 766 and 786).
@@ -159,7 +163,7 @@ def _halve(pool: list[_Candidate], wide: bool, deadline: float, descend: _Descen
         pool[:] = sorted(pool, key=_value)[: max(finalists, int(len(pool) * kept))]
         kept = KEPT
         for candidate in list(pool):
-            if time.perf_counter() > deadline:
+            if compared():
                 pool[:] = [min(pool, key=_value)]
                 return
             descend(candidate, steps)
@@ -187,16 +191,18 @@ def _edges(cells: int, blocks: int) -> Indices:
     return np.arange(blocks + 1) * cells // blocks
 
 
-def _starts(gram: Gram, blocks: int, deadline: float, most: float) -> Iterator[_Candidate]:
-    """Every system of levels with fitted weights; at least one whatever the time."""
+def _starts(
+    gram: Gram, blocks: int, work: Work, compared: Callable[[], bool], most: float
+) -> Iterator[_Candidate]:
+    """Every system of levels with fitted weights; at least one whatever work is left."""
     on_blocks = gram.on_blocks(_edges(gram.cells, blocks))
     for levels in systems_of_levels(gram.cells, most):
         lower, upper, heights = tents_in_levels(on_blocks.edges, levels)
         problem = TentProblem(on_blocks, lower, upper)
         level = np.repeat(np.arange(len(levels)), levels)[problem.row]
         heights = heights / on_blocks.roots[problem.place]
-        yield _fitted(levels, problem, heights, level)
-        if time.perf_counter() > deadline:
+        yield _fitted(levels, problem, heights, level, work)
+        if compared():
             return
 
 
@@ -267,11 +273,12 @@ def tents_in_levels(edges: Indices, levels: Sequence[int]) -> tuple[Indices, Ind
 
 
 def _fitted(
-    levels: tuple[int, ...], problem: TentProblem, heights: Array, level: Indices
+    levels: tuple[int, ...], problem: TentProblem, heights: Array, level: Indices, work: Work
 ) -> _Candidate:
     """The candidate whose levels have the best weights, after a few steps."""
 
     def objective(logs: Array) -> tuple[float, Array]:
+        work.spend(problem.work)
         entries = heights * np.exp(logs)[level]
         value, gradient = _logarithm(problem, entries)
         return value, np.asarray(

@@ -24,8 +24,8 @@ from itertools import islice
 
 import numpy as np
 
-from pmldesign_solvers.norm.bounds_loop import Clock
 from pmldesign_solvers.norm.fixed_point import Anderson
+from pmldesign_solvers.operators.deadline import Deadline
 from pmldesign_solvers.operators.operator import Array, dual_exponent, dual_norm, power_mean
 from pmldesign_solvers.streams.chain import DualProblem
 from pmldesign_solvers.streams.nodes import Nodes, zolotarev
@@ -126,21 +126,19 @@ def _level(
 
 
 def start(
-    problem: DualProblem, p: float, buffers: int, close: float, clock: Clock
+    problem: DualProblem, p: float, buffers: int, close: float, deadline: Deadline
 ) -> tuple[Array, Array]:
     """Weights u and w to start from, of coarser workloads where there are such."""
     if problem.cells < COARSE_CELLS or not problem.smooth:
         return problem.even(p)
     coarse = problem.coarser()
-    u, w = start(coarse, p, buffers, close, clock)
-    try:
-        steps = 0 if clock.over else COARSE_STEPS
+    u, w = start(coarse, p, buffers, close, deadline)
+    steps = 0 if deadline.over() else COARSE_STEPS
+    with deadline.catching():
         for level in islice(fit(coarse, p, buffers, 1.0, u, w), steps):
             u, w = level.u, level.w
-            if level.slope <= close or clock.over:
+            if level.slope <= close or deadline.over():
                 break
-    except KeyboardInterrupt:
-        clock.interrupted = True
     return refined(u, problem.cells), refined(w, problem.cells)
 
 

@@ -17,8 +17,9 @@ from functools import partial
 from itertools import islice
 
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, Clock, final_status
-from pmldesign_solvers.norm.solution import DEFAULTS, Bounds, Outcome, SolverOptions, Status
+from pmldesign_solvers.norm.bounds_loop import CLOSER, BoundsLoop, final_status
+from pmldesign_solvers.norm.solution import Bounds, Outcome, SolverOptions, Status
+from pmldesign_solvers.operators.deadline import Deadline
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.certificate import certify
 from pmldesign_solvers.streams.chain import DualProblem
@@ -40,8 +41,6 @@ LEVEL = 0.1
 """Part of the gap below which columns are level: more steps gain nothing."""
 CORRECTIONS = 20
 """How often a search goes on that believed its bounds to be closer than they are."""
-AFTERWARDS = 8e-6
-"""Seconds for each cell that a step on all of them, its certificate and its errors take."""
 BUFFER_STEPS = 40
 """Steps for a given number of buffers; 5 to 15 level the columns of running sums."""
 
@@ -73,7 +72,7 @@ def solve(
     p: float,
     *,
     buffers: int | None = None,
-    options: SolverOptions = DEFAULTS,
+    options: SolverOptions | None = None,
 ) -> StreamSolution:
     """Compute gamma_(p) with a certificate, and a strategy with few buffers that comes close.
 
@@ -84,23 +83,23 @@ def solve(
             gap asks for.
         options: when to stop.
     """
-    begin, rel_gap = time.perf_counter(), options.rel_gap
-    clock = Clock(begin, options.before(AFTERWARDS * problem.cells).time_limit)
-    search = BoundsLoop(_candidates(problem, p, rel_gap, clock), options, begin)
+    options = options or SolverOptions()
+    begin, rel_gap, deadline = time.perf_counter(), options.rel_gap, options.deadline
+    search = BoundsLoop(_candidates(problem, p, rel_gap, deadline), options, begin)
     for _ in range(CORRECTIONS):
-        status = Status.INTERRUPTED if clock.interrupted else search.run(CLOSER)
+        status = search.run(CLOSER)
         dual, point = search.lower.point, search.upper.point
         certified = partial(_certificate, problem, p, dual, point, rel_gap)
-        certificate = clock.completed(certified)
-        if clock.interrupted:
+        certificate = deadline.completed(certified)
+        if deadline.interrupted:
             status = Status.INTERRUPTED
         if certificate.gap <= rel_gap or status is not Status.OPTIMAL:
             break
         search.correct(certificate)
     status = final_status(status, certificate, rel_gap)
     if buffers is not None and buffers != len(point.nodes.poles):
-        chosen = partial(_with_buffers, problem, p, buffers, dual, certificate.lower, clock)
-        point = clock.completed(chosen)
+        chosen = partial(_with_buffers, problem, p, buffers, dual, certificate.lower, deadline)
+        point = deadline.completed(chosen)
         certificate = _certificate(problem, p, dual, point, rel_gap)
         if status is Status.OPTIMAL and certificate.gap > rel_gap:
             status = Status.BUFFERS
@@ -130,14 +129,14 @@ def loss(condition: float, count: int) -> float:
 
 
 def _candidates(
-    problem: DualProblem, p: float, rel_gap: float, clock: Clock
+    problem: DualProblem, p: float, rel_gap: float, deadline: Deadline
 ) -> Iterator[_Candidate]:
     error = math.sqrt(4.0 * SHARE * rel_gap)
     guess = nodes_for(float(problem.cells) ** 2 + 1e3, error)
-    u, w = start(problem, p, guess, rel_gap, clock)
+    u, w = start(problem, p, guess, rel_gap, deadline)
     condition = _condition(problem, u, w)
     count = nodes_for(condition, error)
-    points = _first_points(problem, p, count, (u, w), clock)
+    points = _first_points(problem, p, count, (u, w), deadline)
     while True:
         for point in points:
             believed = point.level / (1.0 + loss(condition, count))
@@ -153,16 +152,14 @@ def _candidates(
 
 
 def _first_points(
-    problem: DualProblem, p: float, count: int, weights: tuple[Array, Array], clock: Clock
+    problem: DualProblem, p: float, count: int, weights: tuple[Array, Array], deadline: Deadline
 ) -> Iterator[Level]:
     """Steps of the fixed point, of which the first one is taken whatever happens."""
     cut = CUTS[1]
-    try:
-        if not clock.over:
+    with deadline.catching():
+        if not deadline.over():
             cut = _best_cut(problem, p, count, *weights)
-    except KeyboardInterrupt:
-        clock.interrupted = True
-    yield from clock.begun(lambda: fit(problem, p, count, cut, *weights))
+    yield from deadline.begun(lambda: fit(problem, p, count, cut, *weights))
 
 
 def _condition(problem: DualProblem, u: Array, w: Array) -> float:
@@ -183,7 +180,7 @@ def _best_cut(
 
 
 def _with_buffers(
-    problem: DualProblem, p: float, count: int, dual: Level, lower: float, clock: Clock
+    problem: DualProblem, p: float, count: int, dual: Level, lower: float, deadline: Deadline
 ) -> Level:
     """The strategy of so many nodes, from the best weights."""
     cut = _best_cut(problem, p, count, dual.u, dual.w, FEW_CUTS)
@@ -191,7 +188,7 @@ def _with_buffers(
     for point in islice(fit(problem, p, count, cut, dual.u, dual.w), BUFFER_STEPS):
         if best is None or point.value < best.value:
             best = point
-        if clock.over or point.slope <= LEVEL * max(point.level / lower - 1.0, 1e-9):
+        if deadline.over() or point.slope <= LEVEL * max(point.level / lower - 1.0, 1e-9):
             break
     assert best is not None
     return best

@@ -37,13 +37,14 @@ coordinates that do not depend on each other (`Coordinates`).
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
 
 from pmldesign_solvers.norm.fixed_point import Anderson
+from pmldesign_solvers.operators.deadline import NEVER, Deadline
 from pmldesign_solvers.operators.merge import FLOOR as LEAST
 from pmldesign_solvers.operators.operator import TINY, Array, Operator
 from pmldesign_solvers.tables.problem import Attributes, ClosedForm, Tables, Value
@@ -82,16 +83,12 @@ class FreeVector:
     cells: dict[int, Array]
 
 
-class Watch:
-    """Who looks on while strategies get better."""
+Watch = Callable[[FreeVector], bool]
+"""Told of every step; whether to go on."""
 
-    def search(self, point: FreeVector) -> bool:  # noqa: ARG002
-        """Told of every step; whether to go on."""
-        return True
 
-    def interrupted(self) -> None:
-        """Told of Ctrl-C after the first step; whoever returns takes the best strategy so far."""
-        raise KeyboardInterrupt
+def _goes_on(_: FreeVector) -> bool:
+    return True
 
 
 def steps(problem: Tables, *, total: bool = True) -> Generator[FreeVector, Tables | None]:
@@ -126,22 +123,19 @@ def steps(problem: Tables, *, total: bool = True) -> Generator[FreeVector, Table
         problem = problem if other is None else other
 
 
-def best(problem: Tables, *, total: bool = True, watch: Watch | None = None) -> FreeVector:
+def best(
+    problem: Tables, *, total: bool = True, watch: Watch = _goes_on, deadline: Deadline = NEVER
+) -> FreeVector:
     """The best strategy, as far as the fixed point gets; `total` as in `ClosedForm`."""
-    watch = watch or Watch()
     steady, last = None, math.inf
-    try:
-        for number, point in enumerate(steps(problem, total=total)):
+    with deadline.catching():
+        for number, point in enumerate(deadline.begun(lambda: steps(problem, total=total))):
             if steady is None or point.value.total < steady.value.total:
                 steady = point
             settled = number > 3 and abs(last - point.value.total) <= SETTLED * last
-            if settled or not watch.search(point):
+            if settled or not watch(point) or deadline.over():
                 break
             last = point.value.total
-    except KeyboardInterrupt:
-        if steady is None:
-            raise
-        watch.interrupted()
     assert steady is not None
     return steady
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pmldesign_solvers.norm.solution import DEFAULTS, SolverOptions, step_seconds
+from pmldesign_solvers.norm.solution import SolverOptions
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.operator import EPS, Array, Operator, dual_exponent, dual_norm
 from pmldesign_solvers.tables import free_vector
@@ -23,8 +23,6 @@ from pmldesign_solvers.tables.problem import Tables
 
 FACTOR_GAP = 1e-3
 """Of the weights of a single factor, which are a start."""
-STARTS = 0.25
-"""Part of the time for all of these."""
 FIXED_POINT_STEPS = 60
 """Of the fixed point, at most. Chosen, not measured."""
 LEAST_WEIGHT = 1e-7
@@ -69,7 +67,7 @@ def weighted(
     p: float,
     *,
     watch: free_vector.Watch | None = None,
-    options: SolverOptions = DEFAULTS,
+    options: SolverOptions | None = None,
 ) -> tuple[Tables, Array]:
     """The problem at p = 2 with the best weights of queries, and these weights.
 
@@ -79,9 +77,8 @@ def weighted(
     ones = np.ones(len(question.tables))
     if p == 2:
         return _problem(question, [None] * len(question.factors), ones), ones
+    options = options or SolverOptions()
     single = replace(options, rel_gap=FACTOR_GAP, callback=None)
-    if options.time_limit is not None:
-        single = replace(single, time_limit=STARTS * options.time_limit / len(question.factors))
     queries = [_alone(question, k, p, single) for k in range(len(question.factors))]
     tables = ones / dual_norm(ones, p)
     problem = _problem(question, queries, tables)
@@ -100,7 +97,7 @@ def weighted(
                 queries[k] = _moved(u * slopes, p)
         problem = _problem(question, queries, tables)
         point = search.send(problem)
-        if watch is not None and not watch.search(point):
+        if (watch is not None and not watch(point)) or options.deadline.over():
             break
     order = np.argsort(question.attribute, kind="stable").tolist()
     listed = [queries[k] for k in order if question.factors[k] is not None]
@@ -119,12 +116,10 @@ def _unit(u: Array, p: float) -> Array:
 
 
 def _alone(question: Question, k: int, p: float, options: SolverOptions) -> Array:
-    """The best weights of a factor alone; equal ones where a step would take all of the time."""
+    """The best weights of a factor alone."""
     operator = question.factors[k]
     if operator is None:
         return _unit(np.ones(question.sizes[question.attribute[k]]), p)
-    if not options.allows(step_seconds(*operator.work)):
-        return _unit(np.ones(operator.shape[0]), p)
     return _unit(solve_norm(operator, p, options=options).dual_u, p)
 
 

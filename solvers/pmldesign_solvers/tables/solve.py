@@ -20,11 +20,11 @@ import scipy
 
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.bounds_loop import Stages
-from pmldesign_solvers.norm.solution import DEFAULTS, Outcome, SolverOptions, Status, Step
+from pmldesign_solvers.norm.solution import Outcome, SolverOptions, Step
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.tables import apart, even_weights, free_vector, sectors
 from pmldesign_solvers.tables.frames import asked_by_few
-from pmldesign_solvers.tables.free_vector import Coordinates, FreeVector, Watch
+from pmldesign_solvers.tables.free_vector import Coordinates, FreeVector
 from pmldesign_solvers.tables.lower import DualPoint, SectorBound
 from pmldesign_solvers.tables.problem import Attributes, Tables
 from pmldesign_solvers.tables.query_weights import Question, weighted
@@ -152,11 +152,10 @@ class TablesSolution(Outcome):
 
 
 @dataclass(slots=True)
-class _Best(Stages[Coordinates], Watch):
+class _Best(Stages[Coordinates]):
     """The best of either side so far."""
 
     public: Coordinates | None = None
-    stopped: bool = False
 
     def search(self, point: FreeVector) -> bool:
         """Count a step of the first search and show its value; whether to go on."""
@@ -165,21 +164,13 @@ class _Best(Stages[Coordinates], Watch):
             self.options.callback(Step(self.steps, 0.0, point.value.total, self.seconds))
         return goes_on
 
-    def interrupted(self) -> None:
-        """Ctrl-C in the first search: the strategy that it has reached is the last."""
-        self.stopped = True
-
-    def limit(self) -> Status | None:
-        """What has been used up, or Ctrl-C."""
-        return Status.INTERRUPTED if self.stopped else Stages.limit(self)
-
 
 def solve(
     question: Question,
     p: float,
     *,
     total: bool = True,
-    options: SolverOptions = DEFAULTS,
+    options: SolverOptions | None = None,
 ) -> TablesSolution:
     """Compute bounds on gamma_(p), and a strategy that attains the upper one.
 
@@ -195,11 +186,14 @@ def solve(
     Raises:
         ValueError: too many sets of attributes.
     """
-    best = _Best(options)
-    problem, query_weights = weighted(question, p, watch=best, options=options)
-    point = free_vector.best(problem, total=total, watch=best)
+    options = options or SolverOptions()
+    best, deadline = _Best(options), options.deadline
+    problem, query_weights = deadline.completed(
+        lambda: weighted(question, p, watch=best.search, options=options)
+    )
+    point = free_vector.best(problem, total=total, watch=best.search, deadline=deadline)
     candidates = Candidates(question, problem, p, point, best.proceed)
-    strategy, status = best.run(_stages(best, candidates, total=total))
+    strategy, status = best.run(lambda: _stages(best, candidates, total=total))
     return TablesSolution(
         strategy=strategy,
         public=best.public,

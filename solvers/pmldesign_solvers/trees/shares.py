@@ -30,6 +30,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
+from pmldesign_solvers.operators.deadline import CALL, ENTRY
 from pmldesign_solvers.operators.lbfgs import Value, descend
 from pmldesign_solvers.operators.operator import Array, Flags, Indices, power_mean
 from pmldesign_solvers.trees.spaces import PLAIN, Spaces
@@ -171,6 +172,11 @@ class Shares:
     def best_of_levels(self, proceed: Callable[[], bool] = lambda: True) -> Array:
         """The best shares where all nodes of a level take the same part of what is left."""
         return self._of(self._best_of_levels(proceed))
+
+    @property
+    def work(self) -> float:
+        """Units of `Work` of an evaluation of the descent."""
+        return CALL * (1 + len(self.tree.rounds) / 4) + 8 * ENTRY * self._allowed.size
 
     def error(self, shares: Array) -> float:
         """The p-norm of the standard deviations of all queries, for noise of sensitivity 1."""

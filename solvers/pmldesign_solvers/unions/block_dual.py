@@ -39,7 +39,6 @@ from functools import cached_property
 import numpy as np
 
 from pmldesign_solvers.norm.fixed_point import WeightsPoint
-from pmldesign_solvers.norm.solution import step_seconds
 from pmldesign_solvers.operators.merge import right_inverse_of
 from pmldesign_solvers.operators.operator import (
     EPS,
@@ -114,12 +113,6 @@ class BlockProblem:
     def shape(self) -> tuple[int, int]:
         """Numbers of weights u and w."""
         return len(self._copies), self._free[0].shape[1]
-
-    @property
-    def seconds(self) -> float:
-        """About how long the first step and its certificate take, rather more."""
-        size = self._free[0].shape[1]
-        return len(self.counts) * step_seconds(size, size)
 
     @cached_property
     def exact(self) -> bool:

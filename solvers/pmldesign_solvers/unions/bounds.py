@@ -31,12 +31,11 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pmldesign_solvers.norm.solution import step_seconds
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
 from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.eigenspaces import (
@@ -201,33 +200,19 @@ BLOCK_COST = 2**33
 """Largest sum of the cubes of the sizes of the blocks for a lower bound."""
 WHOLE_COST = 2**35
 """Likewise where the blocks are the strategy as well."""
-EIGENSPACES = 2.0
-"""Times that common eigenspaces take as long as a step on a matrix."""
-HasTime = Callable[[float], bool]
 
 
-def _always(_: float) -> bool:
-    """No limit."""
-    return True
-
-
-def whole_unions(
-    parts: Parts, p: float, shared: float, has_time: HasTime = _always
-) -> Iterator[BlockProblem]:
+def whole_unions(parts: Parts, p: float, shared: float) -> Iterator[BlockProblem]:
     """The problems with one attribute free whose strategies of blocks answer the whole union.
 
     Args:
         parts: of the union.
         p: in [2, inf].
         shared: mu, the part of the next weights that all share alike.
-        has_time: told how many seconds something takes, whether there is time for it; what there
-            is none for is left out.
     """
 
     @functools.cache
     def common(attribute: int) -> tuple[Eigenspaces, Array] | None:
-        if not has_time(_eigenspaces_seconds(parts, attribute)):
-            return None
         common_spaces = common_eigenspaces([part[attribute] for part in parts])
         return (
             common_spaces
@@ -245,13 +230,11 @@ def whole_unions(
             problem = _problem(
                 parts, range(len(parts)), index, common_spaces, p, shared=shared, cost=WHOLE_COST
             )
-            if problem is not None and has_time(problem.seconds):
+            if problem is not None:
                 yield problem
 
 
-def free_attribute(
-    parts: Parts, order: Iterable[int], index: int, p: float, has_time: HasTime = _always
-) -> BlockProblem | None:
+def free_attribute(parts: Parts, order: Iterable[int], index: int, p: float) -> BlockProblem | None:
     """The problem with this attribute free, for as many of the parts as commute elsewhere.
 
     Args:
@@ -259,31 +242,19 @@ def free_attribute(
         order: their numbers in the order of preference; the first one is always kept.
         index: of the free attribute.
         p: in [2, inf].
-        has_time: as for `whole_unions`.
 
     Returns:
-        None where the blocks are too many to be decomposed, at all or in time.
+        None where the blocks are too many to be decomposed.
     """
     others = [j for j in range(len(parts[0])) if j != index]
     kept: list[int] = []
     commuting_spaces: Sequence[tuple[Eigenspaces, Array]] = []
     for s in map(int, order):
-        if not has_time(sum(_eigenspaces_seconds(parts, j) for j in others)):
-            if kept:
-                break
-            return None
         spaces = [common_eigenspaces([parts[k][j] for k in [*kept, s]]) for j in others]
         commuting = [space for space in spaces if space is not None]
         if len(commuting) == len(others):
             kept, commuting_spaces = [*kept, s], commuting
-    problem = _problem(parts, kept, index, commuting_spaces, p, shared=0.0, cost=BLOCK_COST)
-    return problem if problem is not None and has_time(problem.seconds) else None
-
-
-def _eigenspaces_seconds(parts: Parts, attribute: int) -> float:
-    """About how long the common eigenspaces on an attribute take, rather more."""
-    size = parts[0][attribute].shape[1]
-    return EIGENSPACES * step_seconds(size, size)
+    return _problem(parts, kept, index, commuting_spaces, p, shared=0.0, cost=BLOCK_COST)
 
 
 def _problem(

@@ -8,7 +8,7 @@ Upper bound otherwise: a strategy in a product basis (`product_basis`). For each
 eigenvectors of the best Gram matrix for all that is asked about it are one candidate; the total and
 the eigenvectors for what differs between the cells are another. The better ones are improved by
 descent (`descent`). Lower bound: the best of those that need no matrix of all cells
-(`bounds`), and up to DENSE_CELLS cells nuclear norms for dual weights that go with a
+(`bounds`), and up to UNION_CELLS cells nuclear norms for dual weights that go with a
 strategy: both slopes of the first, smoothest descent; or the u among them and the w that its Gram
 matrix asks for, at finite p before the first and after the last descent, at p = inf, where u is
 that of a smoothed norm, after the first. The bounds do not meet in general.
@@ -25,27 +25,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmldesign_solvers.certificate.cells import Certificate, lower_bound
-from pmldesign_solvers.limits import MAX_PAIRS
+from pmldesign_solvers.limits import MAX_PAIRS, UNION_CELLS
 from pmldesign_solvers.norm import fixed_point
 from pmldesign_solvers.norm.bounds_loop import BoundsLoop, LimitReachedError, Stages
-from pmldesign_solvers.norm.solution import (
-    DEFAULTS,
-    Outcome,
-    Solution,
-    SolverOptions,
-    Status,
-    step_seconds,
-)
+from pmldesign_solvers.norm.solution import Outcome, Solution, SolverOptions, Status
+from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.operators.operator import EPS, Array, Operator
 from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.block_dual import BlockPoint, BlockProblem
 from pmldesign_solvers.unions.bounds import exchangeable, free_attribute, whole_unions
-from pmldesign_solvers.unions.cell_blocks import PAIRS, solve_in_time
 from pmldesign_solvers.unions.descent import SHARPNESS, UnionDescended, beginning, descend
 from pmldesign_solvers.unions.product_basis import (
-    Basis,
     BasisPoint,
     BasisProblem,
     Parts,
@@ -85,32 +77,19 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
         self.report()
         return self.limit() is None
 
-    def step(self, seconds: float = 0.0) -> None:
-        """Count a step that took so long; stop if there is nothing left to be spent on the next."""
+    def step(self) -> None:
+        """Count a step; stop if there is nothing left to be spent on the next."""
         self.steps += 1
         self.report()
         limit = self.limit()
-        if limit is None and self.options.over(self.seconds, seconds):
-            limit = Status.TIME_LIMIT
         if limit is not None:
             raise LimitReachedError(limit)
 
     def factor(self, operator: Operator, p: float, relation: Relation = "add-remove") -> Solution:
         """The design for one attribute of one part, or of all of them."""
-        limit = self.options.time_limit
-        solution = solve_in_time(
-            operator,
-            p,
-            relation=relation,
-            options=SolverOptions(
-                rel_gap=FACTOR_GAP,
-                max_steps=self.options.max_steps,
-                time_limit=None if limit is None else max(limit - self.seconds, 0.0),
-            ),
-        )
+        options = SolverOptions(FACTOR_GAP, self.options.max_steps, self.options.deadline)
+        solution = solve_norm(operator, p, relation=relation, options=options)
         self.eigendecompositions += solution.eigendecompositions
-        if solution.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
         return solution
 
     def weigh(self, problem: BasisProblem) -> float:
@@ -137,7 +116,6 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
         """
         rel_gap, certified = self.options.rel_gap, math.inf
         enough = rel_gap * (ROUNDING_PART if problem.exact else 1)
-        before = self.seconds
         search = BoundsLoop(fixed_point.points(problem))
         try:
             for gap in search.gaps():
@@ -145,8 +123,7 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
                 if gap <= CERTIFIED * certified or gap <= rel_gap < certified:
                     certified = gap
                     self._certify(problem, search.lower, search.upper)
-                self.step(self.seconds - before)
-                before = self.seconds
+                self.step()
                 if self.done:
                     return
                 if gap <= enough:
@@ -169,14 +146,10 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
             self.lower, self.duals = value, (u, w)
 
 
-DENSE_CELLS = 4096
-"""Largest number of cells for one eigendecomposition of that size."""
 BLOCK_GAP, BLOCK_STEPS = 1e-4, 40
 """Of the dual weights on one attribute."""
 EXCHANGED_GAIN = 1e-6
 """Of a step, relative, for the next one to be made."""
-ROOTS = 1 / 8
-"""Part of a step on a matrix that its singular values take."""
 EVALUATIONS = 600
 """Of the objective of the descent, for each sharpness."""
 
@@ -202,7 +175,7 @@ def solve(
     p: float,
     *,
     product: bool = False,
-    options: SolverOptions = DEFAULTS,
+    options: SolverOptions | None = None,
 ) -> UnionSolution:
     """Compute bounds on gamma_(p)(A), and a strategy that attains the upper one.
 
@@ -218,8 +191,10 @@ def solve(
     Returns:
         The best strategy found, with its true gap, whatever the status.
     """
-    search = UnionSearch(options)
-    strategy, status = search.run(_stages(search, operator, parts, attributes, p, product=product))
+    search = UnionSearch(options or SolverOptions())
+    strategy, status = search.run(
+        lambda: _stages(search, operator, parts, attributes, p, product=product)
+    )
     u, w = search.duals
     return UnionSolution(
         strategy=strategy,
@@ -244,26 +219,24 @@ def _stages(
 ) -> Iterator[None]:
     """Better and better bounds, the cheap ones first."""
     if not product:
-        for blocks in whole_unions(parts, p, search.options.rel_gap / 2, search.has):
+        for blocks in whole_unions(parts, p, search.options.rel_gap / 2):
             search.attain(blocks)
             yield
     norms = _norms(search, parts, p)
-    bases = [_basis(search, queries, p) for queries in attributes]
+    bases = [eigenbasis(search.factor(queries, p).strategy) for queries in attributes]
     reached = search.weigh(BasisProblem(parts, bases, p))
     yield
     known = p == 2 and (yield from _exchangeable(search, operator, parts))
     for index in range(len(attributes)):
         if known:
             break
-        problem = free_attribute(parts, np.argsort(-norms), index, p, search.has)
+        problem = free_attribute(parts, np.argsort(-norms), index, p)
         if problem is not None:
             _free(search, problem)
             yield
     for index, queries in enumerate(attributes):
         rows, cells = bases[index].matrix.shape
         if rows == 1 or math.comb(cells, 2) > MAX_PAIRS:
-            continue
-        if not search.has(PAIRS * step_seconds(cells, cells)):
             continue
         tried = [*bases]
         tried[index] = residual_basis(search.factor(queries, p, "replace").strategy)
@@ -273,16 +246,10 @@ def _stages(
         yield
     assert search.problem is not None
     assert search.point is not None
-    if not search.has(math.fsum(step_seconds(*basis.matrix.shape) for basis in bases)):
-        return
     start = parts, search.problem.bases, search.point.weights, p
-    cells, last = operator.shape[1], len(SHARPNESS)
-
-    def small() -> bool:
-        return not known and cells <= DENSE_CELLS and search.has(step_seconds(cells, cells) * ROOTS)
-
+    last, small = len(SHARPNESS), not known and operator.shape[1] <= UNION_CELLS
     gram_at = (0, last) if math.isfinite(p) else (1,)
-    if 0 in gram_at and small():
+    if 0 in gram_at and small:
         _dense(search, operator, search.problem, beginning(*start), from_gram=True)
         yield
     descents = descend(*start, evaluations=EVALUATIONS, proceed=search.in_time)
@@ -290,23 +257,12 @@ def _stages(
         improved = BasisProblem(parts, descended.bases, p)
         search.weigh(improved)
         yield
-        if number == 1 and small():
+        if number == 1 and small:
             _dense(search, operator, improved, descended)
             yield
-        if number in gram_at and small():
+        if number in gram_at and small:
             _dense(search, operator, improved, descended, from_gram=True)
             yield
-
-
-def _basis(search: UnionSearch, queries: Operator, p: float) -> Basis:
-    """The eigenvectors of the design for all that is asked about an attribute.
-
-    The values themselves, where there is no time to decompose a matrix.
-    """
-    cells = queries.shape[1]
-    if search.has(step_seconds(cells, cells)):
-        return eigenbasis(search.factor(queries, p).strategy)
-    return Basis(np.eye(cells), np.eye(cells))
 
 
 def _dense(

@@ -8,7 +8,7 @@ import scipy
 
 from pmldesign_solvers.intervals import dual, solve, solve_intervals
 from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
-from pmldesign_solvers.operators import DenseOperator, power_mean
+from pmldesign_solvers.operators import Deadline, DenseOperator, power_mean
 from pmldesign_solvers.streams import RunningSums, factor, zolotarev
 
 
@@ -72,7 +72,9 @@ def test_neighbours_are_no_farther_apart_than_the_bound_says():
 
 
 def test_a_limit_of_time_ends_with_true_bounds():
-    found = solve_intervals(weighted(np.ones(3000)), 2.0, options=SolverOptions(time_limit=1e-6))
+    found = solve_intervals(
+        weighted(np.ones(3000)), 2.0, options=SolverOptions(deadline=Deadline(1e-6))
+    )
     assert found.status is Status.TIME_LIMIT
     assert 0 < found.certificate.lower <= 229.2  # of a strategy: prefix:3000 takes at most 229.13
     assert found.certificate.upper > 228.28

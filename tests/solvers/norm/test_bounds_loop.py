@@ -2,6 +2,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+from deadlines import CountedDeadline
 
 from pmldesign_solvers.norm import (
     CLOSER,
@@ -11,10 +12,9 @@ from pmldesign_solvers.norm import (
     SolverOptions,
     Status,
     best_lower,
-    bounds_loop,
 )
 from pmldesign_solvers.norm import solve as norm
-from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.operators import NEVER, Deadline, DenseOperator
 
 
 def bounds(*pairs):
@@ -40,39 +40,32 @@ def test_a_search_that_aims_closer_goes_on(closer, steps):
 
 def test_limits_name_themselves():
     assert search(bounds((1.0, 2.0)), max_steps=1).run() is Status.ITERATION_LIMIT
-    assert search(bounds((1.0, 2.0)), time_limit=0.0).run() is Status.TIME_LIMIT
+    assert search(bounds((1.0, 2.0)), deadline=Deadline(0.0)).run() is Status.TIME_LIMIT
     assert search(bounds((1.0, 2.0))).run() is Status.STALLED  # nothing more is offered
     endless = search(Bounds(1.0, 2.0) for _ in count())
     assert endless.run() is Status.STALLED
     assert endless.steps == 1 + PATIENCE
 
 
-@pytest.mark.parametrize(("lasts", "steps"), [(1.0, 100), (10.0, 10), (40.0, 2), (70.0, 1)])
-def test_no_step_is_begun_that_would_end_far_too_late(monkeypatch, lasts, steps):
-    """Of 100 s another step and a certificate may take until 123 s."""
-    now = [0.0]
-    monkeypatch.setattr(bounds_loop.time, "perf_counter", lambda: now[0])
-
-    def slow():
-        for lower in count(1.0):  # never a stall
-            now[0] += lasts
-            yield Bounds(lower, 1e9)
-
-    both = search(slow(), time_limit=100.0)
+@pytest.mark.parametrize("k", [1, 2, 30])
+def test_a_search_asks_its_deadline_once_a_step_and_ends_there(k):
+    deadline = CountedDeadline(k)
+    both = search((Bounds(lower, 1e9) for lower in count(1.0)), deadline=deadline)
     assert both.run() is Status.TIME_LIMIT
-    assert both.steps == steps
+    assert both.steps == k
 
 
-@pytest.mark.parametrize(("limit", "after", "left"), [(10.0, 3.0, 10.0), (10.0, 9.0, 5.0)])
-def test_a_search_ends_in_time_for_what_comes_after(limit, after, left):
-    """Of 10 s everything may take 15 s, one of them for what nobody has thought of."""
-    options = SolverOptions(time_limit=limit)
-    assert options.before(after).time_limit == left
-    assert options.before(100.0).time_limit == 0.0
-    assert SolverOptions().before(after).time_limit is None
-    assert not options.late(15.0)
-    assert options.late(15.1)
-    assert not SolverOptions().late(1e9)
+def test_ctrl_c_is_the_deadline_of_all_that_share_it():
+    deadline = Deadline()
+
+    def interrupted():
+        yield Bounds(1.0, 2.0)
+        raise KeyboardInterrupt
+
+    assert search(interrupted(), deadline=deadline).run() is Status.INTERRUPTED
+    other = search((Bounds(lower, 1e9) for lower in count(1.0)), deadline=deadline)
+    assert other.run() is Status.INTERRUPTED
+    assert other.steps == 1
 
 
 def test_a_search_inside_another_one_hands_on_ctrl_c():
@@ -82,8 +75,8 @@ def test_a_search_inside_another_one_hands_on_ctrl_c():
 
     assert search(interrupted()).run() is Status.INTERRUPTED
     with pytest.raises(KeyboardInterrupt):
-        best_lower(interrupted(), 1e-6, 10)
-    assert best_lower(bounds((1.0, 3.0), (2.0, 9.0)), 1e-6, 2).lower == 2.0
+        best_lower(interrupted(), 1e-6, 10, NEVER)
+    assert best_lower(bounds((1.0, 3.0), (2.0, 9.0)), 1e-6, 2, NEVER).lower == 2.0
 
 
 def test_ctrl_c_while_the_best_is_certified_loses_nothing(monkeypatch):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pmldesign.strategies import TablesStrategy
 from pmldesign.workloads import MarginalsWorkload
 from pmldesign_solvers.norm import SolverOptions, Status, solve_marginals, solve_norm
+from pmldesign_solvers.operators import Deadline
 from pmldesign_solvers.structure import cell_pairs
 
 exponents = st.sampled_from([2.0, 2.5, 4.0, 20.0, math.inf])
@@ -145,7 +146,7 @@ def test_interrupts_and_limits_leave_true_bounds():
 
     for options, status in [
         ({"max_steps": 1}, Status.ITERATION_LIMIT),
-        ({"time_limit": 1e-9}, Status.TIME_LIMIT),
+        ({"deadline": Deadline(1e-9)}, Status.TIME_LIMIT),
         ({"callback": stop}, Status.INTERRUPTED),
     ]:
         found = solve(workload, math.inf, rel_gap=1e-9, **options)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pmldesign_solvers.certificate import marginals
 from pmldesign_solvers.norm import SolverOptions, Status, solve_marginals, solve_norm
-from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.operators import Deadline, DenseOperator
 from pmldesign_solvers.structure import residual_spaces
 
 exponents = st.sampled_from((2.0, 2.0 + 1e-7, 2.5, 4.0, 16.0, 1000.0, 1e6, np.inf))
@@ -229,7 +229,7 @@ def test_limits_stop_it_and_the_bounds_still_hold():
     assert stopped.certificate.lower <= best.certificate.upper
     assert best.certificate.lower <= stopped.certificate.upper
     assert (
-        solve_marginals(*arguments, options=SolverOptions(time_limit=0.0)).status
+        solve_marginals(*arguments, options=SolverOptions(deadline=Deadline(0.0))).status
         is Status.TIME_LIMIT
     )
 

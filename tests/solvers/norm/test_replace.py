@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
-from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.operators import Deadline, DenseOperator
 from pmldesign_solvers.oracle import programs
 
 P_VALUES = [2.0, 2.5, 4.0, 20.0, math.inf]
@@ -229,7 +229,7 @@ def test_it_lies_between_the_norms_of_cells(p):
     ("limit", "status"),
     [
         ({"max_steps": 2}, Status.ITERATION_LIMIT),
-        ({"time_limit": 1e-9}, Status.TIME_LIMIT),
+        ({"deadline": Deadline(1e-9)}, Status.TIME_LIMIT),
         ({"rel_gap": 1e-17}, Status.STALLED),
     ],
 )

@@ -10,7 +10,7 @@ from scipy.linalg import circulant, hadamard
 from pmldesign.workloads import RangeWorkload, parse_workload
 from pmldesign_solvers.certificate import cells
 from pmldesign_solvers.norm import SolverOptions, Status, dual_function, solve_norm
-from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.operators import Deadline, DenseOperator
 
 GAP = 1e-6
 all_p = pytest.mark.parametrize("p", CHECK_P)
@@ -274,7 +274,9 @@ def test_limits_are_kept_and_said(p):
         assert limited.status is Status.ITERATION_LIMIT
         assert limited.steps == steps
         assert_certified(limited, A, p=p)
-    late = solve_norm(DenseOperator(A), p, options=SolverOptions(rel_gap=1e-12, time_limit=0.0))
+    late = solve_norm(
+        DenseOperator(A), p, options=SolverOptions(rel_gap=1e-12, deadline=Deadline(0.0))
+    )
     assert late.status is Status.TIME_LIMIT
     assert_certified(late, A, p=p)
 

@@ -4,7 +4,7 @@ from certified import assert_certified
 
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import ScalingProblem, solve_norm, warm_start
-from pmldesign_solvers.operators import DenseOperator, MergedWorkload
+from pmldesign_solvers.operators import NEVER, DenseOperator, MergedWorkload
 
 
 def problem(matrix, p):
@@ -49,7 +49,7 @@ def test_extrapolation_follows_both_ends_and_the_drift(cells):
 def test_starts_are_far_better_than_equal_weights(matrix, p):
     workload = problem(matrix, p)
     equal = gap(workload, *map(np.ones, workload.shape))
-    assert gap(workload, *warm_start.start(workload, 1e-6)) < equal / 3
+    assert gap(workload, *warm_start.start(workload, 1e-6, NEVER)) < equal / 3
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_starts_are_far_better_than_equal_weights(matrix, p):
     ids=["small", "tall", "columns", "rows", "random", "repeated", "singular"],
 )
 def test_nothing_is_guessed_where_neighbours_differ_or_repeat(matrix):
-    assert warm_start.start(problem(matrix, 4), 1e-6) is None
+    assert warm_start.start(problem(matrix, 4), 1e-6, NEVER) is None
 
 
 @pytest.mark.parametrize("p", [2, 3, np.inf])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pmldesign_solvers.operators import TimeUpError, descend
+from pmldesign_solvers.operators import StoppedError, descend
 
 
 def bowl(x):
@@ -23,7 +23,7 @@ def test_a_report_ends_a_descent_with_the_best_point(evaluations):
     found = descend(bowl, np.full(6, 5.0), report=report)
     assert len(seen) == evaluations
     assert found.value == seen[-1] == min(seen) == bowl(found.point)[0]
-    assert isinstance(found.stopped, TimeUpError)
+    assert isinstance(found.stopped, StoppedError)
     assert found.unless_interrupted() is found.point
 
 

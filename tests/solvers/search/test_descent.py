@@ -6,7 +6,7 @@ from l1_checks import assert_sound, baselines, exact_error
 
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import Status
-from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.operators import Deadline, DenseOperator, Work
 from pmldesign_solvers.search import (
     LEAST_WORK,
     PATIENCE,
@@ -104,7 +104,13 @@ def test_no_time_at_all_still_gives_the_best_start(rule):
     workload = parse_workload("prefix:16")
     starts = baselines(workload)
     A = workload.to_dense()
-    solution = solve(workload, 2, scale=rule, starts=starts, options=SearchOptions(time_limit=0.0))
+    solution = solve(
+        workload,
+        2,
+        scale=rule,
+        starts=starts,
+        options=SearchOptions(work=Work(deadline=Deadline(0.0))),
+    )
     assert solution.status is Status.TIME_LIMIT
     assert_sound(solution, A, rule)
     for R in starts.values():
@@ -196,20 +202,20 @@ def test_a_search_that_hardly_gains_ends_early_and_never_below_a_start():
 
 def test_the_later_half_of_the_work_decides_whether_a_search_pays():
     problem = SearchProblem(parse_workload("prefix:4"), 2, public_total=False, ordered=True)
-    search = Descent(problem, AddRemoveL1(1.0), np.inf, 0.01)
+    search = Descent(problem, AddRemoveL1(1.0), Work(), 0.01)
     search.offer(np.tril(np.ones((4, 4))) / 4)
-    while search._work < LEAST_WORK:
+    while search._moved < LEAST_WORK:
         assert search.pays()
-        search._proceed()
+        search._proceed(1.0)
     assert not search.pays()  # nothing since the first
     search.offer(np.tril(np.ones((4, 4))) / 4)
     assert not search.pays()
     search.offer(np.eye(4))
     assert search.pays()
-    gained = search._work
-    while search._work < 2 * gained:
+    gained = search._moved
+    while search._moved < 2 * gained:
         assert search.pays()
-        search._proceed()
+        search._proceed(1.0)
     assert not search.pays()
 
 
@@ -220,17 +226,17 @@ def test_a_descent_that_cannot_win_is_given_up_and_one_that_wins_is_not(p):
     objective = ColumnObjective(problem, np.zeros(12), True)
     stages = [Smoothing(10.0**-k) for k in range(1, 6)]
     start = Stacked(np.zeros(12), np.eye(12) + np.tril(np.full((12, 12), 0.1)))
-    alone = Descent(problem, rule, math.inf)
+    alone = Descent(problem, rule, Work())
     reached = alone.follow("alone", objective, start, stages)
     for factor, wins in ((0.97, True), (1.0 + 1e-3, False)):
         # the error that is to be beaten: the one that is reached, over a factor
-        search = Descent(problem, rule, math.inf)
+        search = Descent(problem, rule, Work())
         search.best = (reached / factor, np.eye(12))
-        steps = search._work
+        steps = search._moved
         found = search.follow("again", objective, start, stages)
         assert found >= reached * (1 - 1e-9)
         assert (found == reached) is wins
-        assert (search._work - steps == alone._work) is wins
+        assert (search._moved - steps == alone._moved) is wins
 
 
 def test_errors_that_fall_linearly_tell_the_limit():

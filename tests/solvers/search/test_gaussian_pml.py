@@ -6,7 +6,7 @@ from scipy.optimize import approx_fprime
 
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
-from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.operators import Deadline, DenseOperator, Work
 from pmldesign_solvers.search import GaussianLeakage, gaussian_pml
 
 
@@ -113,9 +113,9 @@ def test_stopping_keeps_the_best(stop):
         if stop == "interrupt" and len(seen) == 4:
             raise KeyboardInterrupt
 
-    limit = 1e-9 if stop == "time" else None
+    work = Work(deadline=Deadline(1e-9 if stop == "time" else None))
     M, status = gaussian_pml.solve(
-        workload, 2, right_inverse=B, columns=R, scale=scale, time_limit=limit, callback=callback
+        workload, 2, right_inverse=B, columns=R, scale=scale, work=work, callback=callback
     )
     assert status is (Status.TIME_LIMIT if stop == "time" else Status.INTERRUPTED)
     start, end = (error(workload.to_dense(), one, scale, 2) for one in (R, M @ R))

@@ -10,7 +10,7 @@ from pmldesign.privacy import gaussian_moment_root
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import Status
 from pmldesign_solvers.norm import solve as gamma_solver
-from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.operators import Deadline, DenseOperator, Work
 from pmldesign_solvers.search import (
     AddRemoveL1,
     Leakage,
@@ -116,13 +116,19 @@ def test_a_census_table_on_its_merged_cells():
     A, n = workload.to_dense(), workload.shape[1]
     starts = baselines(workload)
     dp_rule, rule = ReplaceL1(1.0), Leakage(1.0, np.full(n, 0.5 / n))
-    dp = solve(workload, 2, scale=dp_rule, starts=starts, options=SearchOptions(time_limit=0.2))
+    dp = solve(
+        workload,
+        2,
+        scale=dp_rule,
+        starts=starts,
+        options=SearchOptions(work=Work(2e9)),
+    )
     pml = solve(
         workload,
         2,
         scale=rule,
         starts=starts | {"dp": dp.strategy},
-        options=SearchOptions(time_limit=0.2),
+        options=SearchOptions(work=Work(2e9)),
     )
     assert_sound(dp, A, dp_rule)
     assert_sound(pml, A, rule)
@@ -259,7 +265,11 @@ def test_starts_are_not_evaluated_after_the_time_limit(monkeypatch, p):
     starts = {str(k): np.eye(n) + np.eye(n, k=k) / 10 for k in range(1, 30)}
     workload = parse_workload(f"prefix:{n}")
     solution = solve(
-        workload, p, scale=AddRemoveL1(1.0), starts=starts, options=SearchOptions(time_limit=1e-9)
+        workload,
+        p,
+        scale=AddRemoveL1(1.0),
+        starts=starts,
+        options=SearchOptions(work=Work(deadline=Deadline(1e-9))),
     )
     assert solution.status is Status.TIME_LIMIT
     assert len(calls) <= 3

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pmldesign.workloads import RangeWorkload, parse_workload
+from pmldesign_solvers.operators import Work
 from pmldesign_solvers.search import (
     DenseGram,
     SeparableGram,
@@ -83,9 +84,9 @@ def test_tents_on_ranges(name, most):
     assert solution.settled
 
 
-def test_a_deadline_leaves_the_best_start():
+def test_without_work_left_the_best_start_is_kept():
     gram = prefix_gram(400)
-    late = tents.design(gram, deadline=0.0)
+    late = tents.design(gram, work=Work(0.0))
     assert not late.settled
     assert late.after == late.before
     assert late.rows.shape == (sum(late.levels), 400)
@@ -94,7 +95,7 @@ def test_a_deadline_leaves_the_best_start():
 
 def test_refined_rows_are_interpolated():
     gram = prefix_gram(400)
-    start = next(tents._starts(gram, 100, math.inf, math.inf))
+    start = next(tents._starts(gram, 100, Work(), lambda: False, math.inf))
     fine = tents._refined(start, gram, 400)
     rows = fine.problem.rows(fine.entries)
     assert trace(dense(gram), rows) == pytest.approx(fine.value, rel=1e-9)

@@ -1,17 +1,17 @@
 """gamma_(p) of tables that cross attributes, against the dense solver and the matrix itself."""
 
-import math
 from functools import reduce
 from itertools import combinations, product
 from math import prod
 
 import numpy as np
 import pytest
+from deadlines import DeadlineWhen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign_solvers.norm import SolverOptions, Status, bounds_loop, solve_marginals, solve_norm
-from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.norm import SolverOptions, Status, solve_marginals, solve_norm
+from pmldesign_solvers.operators import Deadline, DenseOperator
 from pmldesign_solvers.tables import (
     Asked,
     DualPoint,
@@ -21,7 +21,6 @@ from pmldesign_solvers.tables import (
     Variances,
     free_vector,
     lower_bound,
-    query_weights,
     sectors,
     weighted,
 )
@@ -251,7 +250,7 @@ def test_fourteen_attributes_at_census_scale():
 
 def test_limits():
     for limits, status in [
-        ({"time_limit": 1e-9}, Status.TIME_LIMIT),
+        ({"deadline": Deadline(1e-9)}, Status.TIME_LIMIT),
         ({"max_steps": 1}, Status.ITERATION_LIMIT),
     ]:
         found = solver.solve(FOUR, 2, options=SolverOptions(**limits))
@@ -269,32 +268,14 @@ def test_bounds_are_given_up_when_the_time_is_up(monkeypatch, limit):
         now[0] += 1
         return usual(self, *arguments)
 
-    monkeypatch.setattr(bounds_loop.time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(sectors.Space, "assemble", assemble)
     found = solver.solve(FOUR, 2, options=SolverOptions(max_steps=1))
     first, now[0] = now[0], 0.0
-    found = solver.solve(FOUR, 2, options=SolverOptions(rel_gap=1e-14, time_limit=limit))
+    deadline = DeadlineWhen(lambda: now[0] >= limit)
+    found = solver.solve(FOUR, 2, options=SolverOptions(rel_gap=1e-14, deadline=deadline))
     assert found.status is Status.TIME_LIMIT
     assert now[0] <= max(first, limit)
     assert 0 < found.certificate.lower <= found.certificate.upper
-
-
-@pytest.mark.parametrize(("speed", "solved"), [(query_weights.step_seconds, 2), (math.inf, 0)])
-def test_weights_of_single_factors_take_a_part_of_the_time(monkeypatch, speed, solved):
-    """Equal ones where a step would take all of it."""
-    limits, usual = [], query_weights.solve_norm
-
-    def recorded(operator, p, *, options):
-        limits.append(options.time_limit)
-        return usual(operator, p, options=options)
-
-    if not callable(speed):
-        monkeypatch.setattr(query_weights, "step_seconds", lambda *_: speed)
-    monkeypatch.setattr(query_weights, "solve_norm", recorded)
-    asked = ask([prefix(5), ranges(3), 4], subsets(3, 2))
-    found = solver.solve(asked, 4.0, options=SolverOptions(time_limit=60.0, max_steps=50))
-    assert limits == [pytest.approx(5.0)] * solved
-    assert 0 < found.certificate.lower <= found.certificate.upper <= 1.1 * found.certificate.lower
 
 
 @pytest.mark.parametrize("last", [2, 14])

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from small_unions import EXPONENTS, Union, norm, union
 
 from pmldesign.workloads import DenseWorkload, KroneckerWorkload, UnionWorkload, parse_workload
-from pmldesign_solvers.norm import SolverOptions, Status, bounds_loop, solve_norm
-from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
+from pmldesign_solvers.operators import Deadline, DenseOperator
 from pmldesign_solvers.structure import common_eigenspaces, distinct_columns, is_even
 from pmldesign_solvers.unions import (
     Basis,
     BlockDesign,
     BlockProblem,
     ProductDesign,
-    free_attribute,
     whole_unions,
 )
 from pmldesign_solvers.unions import bounds as product_bounds
@@ -165,63 +164,10 @@ def test_the_steps_are_limited(max_steps):
 
 def test_out_of_time_after_the_first_strategy():
     one = union(SYMMETRIC[4])
-    found = unions.solve(*one.arguments, 4.0, options=SolverOptions(time_limit=1e-9))
+    found = unions.solve(*one.arguments, 4.0, options=SolverOptions(deadline=Deadline(1e-9)))
     assert found.status is Status.TIME_LIMIT
     assert found.steps == 1
     assert_certified(found, one, 4.0)
-
-
-@pytest.mark.parametrize(("lasts", "evaluations"), [(30.0, 3), (40.0, 2), (70.0, 1)])
-def test_no_evaluation_is_begun_that_would_end_far_too_late(monkeypatch, lasts, evaluations):
-    """Of 100 s; with the last one also ends everything else."""
-    now, begun, usual = [0.0], [], BlockProblem.evaluate
-
-    def evaluate(self, u, w):
-        begun.append(now[0])
-        now[0] += lasts
-        point = usual(self, u, w)
-        return replace(point, upper=2 * point.upper)
-
-    monkeypatch.setattr(bounds_loop.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(BlockProblem, "evaluate", evaluate)
-    one = union(SYMMETRIC[4])
-    options = SolverOptions(rel_gap=1e-14, time_limit=100.0)
-    found = unions.solve(*one.arguments, 4.0, options=options)
-    assert found.status is Status.TIME_LIMIT
-    assert len(begun) == evaluations
-    assert_certified(found, one, 4.0)
-
-
-@pytest.mark.parametrize("p", EXPONENTS)
-@pytest.mark.parametrize("text", SYMMETRIC[:3])
-def test_what_there_is_no_time_for_is_left_out(monkeypatch, text, p):
-    """On a processor on which no matrix can be decomposed in time values are measured as such."""
-    monkeypatch.setattr("pmldesign_solvers.norm.solution.CUBES", 1e-3)
-    one = union(text)
-    found = unions.solve(*one.arguments, p, options=SolverOptions(time_limit=1.0, max_steps=20))
-    assert isinstance(found.strategy, ProductDesign)
-    for basis in found.strategy.bases:
-        assert (basis.matrix == np.eye(len(basis.matrix))).all()
-    R, B = written_out(found.strategy)
-    value = factorization_value(R, one.dense @ B, p)
-    assert value * (1 - 1e-12) <= found.certificate.upper <= value * (1 + 1e-8)
-    proved = dual_value(one.dense, found.dual_u, found.dual_w, p)
-    assert 0 < found.certificate.lower <= proved * (1 + 1e-9)
-    assert found.certificate.lower <= norm(text, p).upper
-
-
-def test_problems_that_take_too_long_are_not_made():
-    """Told what they would take."""
-    one, asked = union(SYMMETRIC[0]), []
-
-    def has_time(seconds):
-        asked.append(seconds)
-        return False
-
-    assert list(whole_unions(one.parts, 2.0, 0.0, has_time)) == []
-    assert free_attribute(one.parts, [0, 1], 0, 2.0, has_time) is None
-    assert asked
-    assert min(asked) > 0
 
 
 @pytest.mark.parametrize("calls", [1, 2, 5])

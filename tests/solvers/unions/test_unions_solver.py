@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small_unions import EXPONENTS, TEXTS, norm, random_unions, union
 
 from pmldesign_solvers.norm import SolverOptions, Status, solve_norm
-from pmldesign_solvers.operators import DenseOperator
+from pmldesign_solvers.operators import Deadline, DenseOperator
 from pmldesign_solvers.unions import Basis, solve
 from pmldesign_solvers.unions import descent as basis_descent
 from pmldesign_solvers.unions import solve as unions
@@ -60,7 +60,7 @@ def test_the_steps_are_limited(max_steps, p):
 
 def test_out_of_time_after_the_first_strategy():
     one = union(TEXTS[5])
-    found = unions.solve(*one.arguments, 4.0, options=SolverOptions(time_limit=1e-9))
+    found = unions.solve(*one.arguments, 4.0, options=SolverOptions(deadline=Deadline(1e-9)))
     assert found.status is Status.TIME_LIMIT
     assert_certified(found, one, 4.0)
 
@@ -83,8 +83,9 @@ def test_ctrl_c_keeps_the_best(calls):
     assert found.certificate.lower >= seen[-1].lower
 
 
-def test_ctrl_c_in_the_design_for_an_attribute_ends_the_solver(monkeypatch):
-    # those designs keep the best so far themselves; before a first strategy there is none
+@pytest.mark.parametrize(("limit", "most"), [(1, 4), (5, 5)])
+def test_ctrl_c_in_the_design_for_an_attribute_ends_the_solver(limit, most, monkeypatch):
+    # those designs keep the best so far themselves, and those that follow take one step each
     calls = count(1)
     one = union(TEXTS[0])
 
@@ -96,15 +97,11 @@ def test_ctrl_c_in_the_design_for_an_attribute_ends_the_solver(monkeypatch):
         callback = stop if number == limit else None
         return solve_norm(operator, p, options=replace(options, callback=callback), **arguments)
 
-    monkeypatch.setattr(solve, "solve_in_time", interrupted)
-    limit = 1
-    with pytest.raises(KeyboardInterrupt):
-        unions.solve(*one.arguments, 2.0)
-    calls = count(1)
-    limit = 5  # two kinds of factors, two attributes, then what differs between the cells
+    monkeypatch.setattr(solve, "solve_norm", interrupted)
+    # two kinds of factors, two attributes, then what differs between the cells
     found = unions.solve(*one.arguments, 2.0)
     assert found.status is Status.INTERRUPTED
-    assert next(calls) == 6
+    assert next(calls) == most + 1
     assert_certified(found, one, 2.0)
 
 
@@ -146,7 +143,7 @@ def test_bad_bases_from_the_descent_are_not_taken(monkeypatch):
 
 @pytest.mark.parametrize("p", [4.0])
 def test_beyond_dense_size_the_bounds_hold_without_the_matrix(monkeypatch, p):
-    monkeypatch.setattr(unions, "DENSE_CELLS", 1)
+    monkeypatch.setattr(unions, "UNION_CELLS", 1)
     text = TEXTS[5]
     one = union(text)
     found = unions.solve(*one.arguments, p, options=SolverOptions(rel_gap=0.02))
