@@ -83,13 +83,13 @@ def command(asked: Asked) -> None:
     from pmldesign.cli.documents.releases import document_of
     from pmldesign.files import read_guarantee, read_strategy
     from pmldesign.files.strategies import read_own_grid
-    from pmldesign.release.databases.counted import people_of
+    from pmldesign.release.people.answers import people_of
     from pmldesign.release.people.schema import read_schema
     from pmldesign.release.publish import carry_out, prepare
     from pmldesign.release.result import beside_path
 
     promise, schema = asked.promise, asked.question.schema
-    for package in ["opendp"] if schema is None else ["opendp", "polars"]:
+    for package in ["opendp"] if schema is None else ["opendp", "duckdb"]:
         require_extra("a release", package, "release")
     workload, strategy, output = asked.workload, asked.strategy, asked.output
     data = _data(asked)
@@ -195,7 +195,7 @@ def _own_grid(asked: Asked, ledger: Any) -> bool | None:
 
 def _data(asked: Asked) -> Path | str:
     """The people, or where they are."""
-    from pmldesign.release.databases.counted import DUCKDB
+    from pmldesign.release.people.sources import DUCKDB
 
     if (asked.data is None) == (asked.sql is None):
         raise InvalidInputError(

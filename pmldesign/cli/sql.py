@@ -30,8 +30,8 @@ def command(asked: Asked) -> None:
     with `pmldesign release WORKLOAD COUNTS --schema S --counted`. They are exact, and so as
     confidential as the table.
     """
-    from pmldesign.release.databases.query import query_text
     from pmldesign.release.people.queries import parse_queries
+    from pmldesign.release.people.query import query_text
     from pmldesign.release.people.schema import read_schema
 
     schema = read_schema(asked.schema)

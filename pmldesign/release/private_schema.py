@@ -10,7 +10,7 @@ so that a value of one record alone is published with at most that probability. 
 changes the counts of other values by 1: each histogram is (1/b, delta / (2 C))-private, all of them
 (epsilon, delta) for b >= 2 C / epsilon [1]. Everything else is made of what was published: keys
 where these have most of the records, else cuts over the published ranges, and "other" takes the
-rest. Values are written by one rule, so that nobody's way to write 2 decides on a label.
+rest. Equal values have one label (`people.values`), so that no record's spelling is published.
 
 References:
     [1] Korolova, Kenthapadi, Mishra and Ntoulas, Releasing search queries and clicks privately,
@@ -22,10 +22,8 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -41,19 +39,20 @@ from pmldesign.release.costs.budget import Charge, Cost
 from pmldesign.release.costs.ledger import Ledger
 from pmldesign.release.costs.unit import Unit
 from pmldesign.release.noise import laplace_parameter
-from pmldesign.release.people.attribute import (
-    is_code,
-    is_key,
-    is_name,
-    key_of,
-    text_of,
+from pmldesign.release.people.attribute import is_code, is_key, is_name
+from pmldesign.release.people.drafts import (
+    MOST_KEYS,
+    UNORDERED,
+    loaded,
+    round_cuts,
+    value_counts,
 )
-from pmldesign.release.people.drafts import MOST_KEYS, UNORDERED, round_cuts
-from pmldesign.release.people.people import batches, column_names
+from pmldesign.release.people.sources import Source, opened, source_of
+from pmldesign.release.people.values import label_of
 from pmldesign.release.sampler import Sampler, draw
 
 OTHER = "other"
-Counts = tuple[Counter[Hashable], Counter[tuple[float, float]]]
+Counts = tuple[Counter[str], Counter[tuple[float, float]]]
 """How many records have each value of a column, and each range of numbers."""
 MOST_COVERED = 0.5
 """Keys are drafted where their counts are at least this part of those of the ranges."""
@@ -115,10 +114,11 @@ def private_draft(
         raise InvalidInputError("a private draft is for add-remove neighbours; leave replace out")
     if sampler is draw:
         require_extra("noise for publication", "opendp", "release")
-    asked = _columns(data, columns)
+    source = source_of(data)
+    asked = _columns(source.columns, columns)
 
     def counted() -> list[Counts]:
-        return [_counted(data, name) for name in asked]
+        return _counted(source, asked)
 
     def drawn(counts: list[Counts]) -> dict[str, Any]:
         return _drawn(counts, asked, promise, sampler, output)
@@ -130,9 +130,8 @@ def private_draft(
     return ledger.pay(charge, data, counted, drawn)
 
 
-def _columns(data: Any, columns: Sequence[str] | None) -> list[str]:
+def _columns(present: Sequence[Any], columns: Sequence[str] | None) -> list[str]:
     """The columns that are looked at."""
-    present = column_names(data)
     asked = [*filter(is_name, present)] if columns is None else columns
     wrong = [name for name in asked if name not in present or not is_name(name)]
     if wrong or not asked or len(set(asked)) < len(asked):
@@ -144,22 +143,29 @@ def _columns(data: Any, columns: Sequence[str] | None) -> list[str]:
     return list(asked)
 
 
-def _counted(data: Any, name: str) -> Counts:
-    """How many records have each value of a column, and each range of numbers."""
-    values: Counter[Hashable] = Counter()
-    ranges: Counter[tuple[float, float]] = Counter()
-    for batch in batches(data, [name]):
-        for value, count, _ in batch:
-            text = text_of(value) if isinstance(value, Hashable) else ""
-            if not is_key(text):
+def _counted(source: Source, names: Sequence[str]) -> list[Counts]:
+    """For each column, how many records have each value, and each range of numbers."""
+    source.require(names)
+    with opened(source, names, nested=True) as relation:
+        found = value_counts(loaded(relation, names))
+    counts: list[Counts] = []
+    for name in names:
+        values: Counter[str] = Counter()
+        ranges: Counter[tuple[float, float]] = Counter()
+        for key, count in found.get(name, {}).items():
+            number = _number(key)
+            if not is_key(key) or not (number is None or math.isfinite(number)):
                 continue
-            number = None if is_code(text) else as_number(text)
-            if number is None:
-                values[key_of(text)] += count
-            elif math.isfinite(number):
-                values[key_of(text)] += count
+            values[key] += count
+            if number is not None:
                 ranges[_range_of(number)] += count
-    return values, ranges
+        counts.append((values, ranges))
+    return counts
+
+
+def _number(key: str) -> float | None:
+    """The number that a key is; None if it is a text or a code."""
+    return None if is_code(key) else as_number(key)
 
 
 def _range_of(number: float) -> tuple[float, float]:
@@ -207,10 +213,10 @@ def _drawn(
 
 
 def _entry(
-    values: Mapping[Hashable, int], ranges: Mapping[tuple[float, float], int]
+    values: Mapping[str, int], ranges: Mapping[tuple[float, float], int]
 ) -> dict[str, Any] | None:
     """The keys or cuts of an attribute, of what was published alone; None where that is nothing."""
-    numbers = [float(value) for value in values if isinstance(value, Decimal)]
+    numbers = [number for number in map(_number, values) if number is not None]
     known = sum(values.values()) >= MOST_COVERED * sum(ranges.values())
     if ranges and not (values and known and len(values) <= MOST_KEYS):
         within = known and len(numbers) > 1
@@ -220,13 +226,6 @@ def _entry(
             return {"cuts": round_cuts(low, high)}
     if not values:
         return None
-    frequent = sorted(values, key=lambda value: (-values[value], _label(value)))[:MOST_KEYS]
-    labels = [_label(value) for value in frequent]
+    frequent = sorted(values, key=lambda key: (-values[key], label_of(key)))[:MOST_KEYS]
+    labels = [*map(label_of, frequent)]
     return {"keys": sorted(labels, key=float if len(numbers) == len(values) else str)}
-
-
-def _label(value: Hashable) -> str:
-    """A value as it is written, whatever way it was written in the data."""
-    if isinstance(value, Decimal):
-        return f"{value.normalize():f}" if value else "0"
-    return value.isoformat(" ").removesuffix(" 00:00:00") if type(value) is datetime else str(value)

@@ -26,16 +26,15 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.costs.budget import Budget, charge_of
 from pmldesign.release.costs.ledger import Ledger, ledger_of
 from pmldesign.release.costs.plan import Plan
-from pmldesign.release.databases.counted import people_of
 from pmldesign.release.estimates import estimated, require_histogram
 from pmldesign.release.intervals import half_widths
 from pmldesign.release.manifest import manifest_of, not_private
 from pmldesign.release.measured.measurements import Measurements
 from pmldesign.release.noise import ExactNoise, exact_noise, require_agreement
 from pmldesign.release.nonlinear import Band, Ratios, bands, ratios_of
+from pmldesign.release.people.answers import CountedPeople, people_of
 from pmldesign.release.people.histogram import count_people, count_tables, read_histogram
 from pmldesign.release.people.numbers import Number
-from pmldesign.release.people.people import CountedPeople
 from pmldesign.release.people.queries import labels_of, ratios_asked
 from pmldesign.release.people.schema import Schema, as_schema
 from pmldesign.release.post_processing import require_whole_cells

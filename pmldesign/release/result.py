@@ -11,6 +11,7 @@ import hashlib
 import io
 import math
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -140,7 +141,7 @@ def check_paths(
 
     Raises:
         FileError: another extension, the folder takes no files, or a file is used otherwise.
-        InvalidInputError: polars is missing for .parquet.
+        InvalidInputError: duckdb is missing for .parquet.
     """
     check_table_path(path)
     others = {os.path.realpath(other) for other in used}
@@ -200,11 +201,23 @@ class ReleasedTable:
 
     def write_parquet(self, handle: IO[bytes]) -> None:
         """Write the table as Parquet."""
-        self.to_frame().write_parquet(handle)
+        require_extra("a .parquet file", "duckdb", "release", ", or write .csv")
+        import duckdb
+
+        arrays = {
+            name: np.array(values, dtype=object if name in self.labels else np.float64)
+            for name, values in self.columns().items()
+        }
+        with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
+            connection.execute("SET pandas_analyze_sample = 0")  # labels are texts
+            connection.register("answers", arrays)
+            path = Path(folder, "table.parquet")
+            connection.sql("SELECT * FROM answers").write_parquet(str(path))
+            handle.write(path.read_bytes())
 
     def to_frame(self) -> Any:
         """The table as a data frame of polars."""
-        require_extra("a data frame", "polars", "release")
+        require_extra("a data frame", "polars", "test", ", or pip install polars")
         import polars
 
         return polars.DataFrame(self.columns())
@@ -248,13 +261,13 @@ def check_table_path(path: PathName) -> None:
 
     Raises:
         FileError: another extension, or the folder takes no files.
-        InvalidInputError: polars is missing for .parquet.
+        InvalidInputError: duckdb is missing for .parquet.
     """
     path = as_path(path)
     if path.suffix.lower() not in FORMATS:
         raise FileError(f"cannot write {str(path)!r}: a table ends in {' or '.join(FORMATS)}")
     if path.suffix.lower() == ".parquet":
-        require_extra("a .parquet file", "polars", "release", ", or write .csv")
+        require_extra("a .parquet file", "duckdb", "release", ", or write .csv")
     check_writable(path)
 
 

@@ -1,24 +1,26 @@
-"""Random schemas and people, counted by the reader of files and by a database."""
+"""Random schemas and people, counted from every kind of source and by a plain loop.
+
+The loop shares no code with the reader: keys are compared as Decimal and datetime, numbers rounded
+as Fraction, and rows of a person chosen one by one.
+"""
 
 import csv
 import datetime
 import hashlib
 import itertools
 import math
+import re
+import warnings
 from decimal import Decimal
+from fractions import Fraction
 
+import duckdb
 import numpy as np
+import pandas as pd
 import polars as pl
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import (
-    CountedPeople,
-    answer_rows,
-    as_schema,
-    count_people,
-    query_text,
-    read_as,
-)
+from pmldesign.release import as_schema, count_people
 
 KEYS = [
     ["F", "M"],
@@ -28,6 +30,8 @@ KEYS = [
     [True, "x"],
     ["a'b", 'c"d', "é ü"],
     ["2024-01-31", "2024-02-01 12:00:00"],
+    ["2024-02-29 23:30:00+00:00", "2024-03-01T05:15+05:30", "@1"],
+    ["F", "f", "é", "e\u0301", "E"],
     ["-1", "0", "1e3"],
     ["NA", "None", "-"],
     [0.1, 2.5, -0.0],
@@ -75,6 +79,11 @@ ODD = [
     "2024-01-31 00:00:00",
     "2024-01-31T00:00",
     "2024-02-01T12:00",
+    "2024-02-29T23:30Z",
+    "2024-03-01 05:15:00.000+0545",
+    "2024-02-29 18:30-05",
+    "2024-02-30T00:00Z",
+    "2023-02-29T00:00Z",
     "2024-13-01",
     "1e400",
     "9" * 80,
@@ -120,6 +129,7 @@ ODD = [
     "0.3",
     "64.9999999",
 ]
+COLLATIONS = ["", "", " COLLATE NOCASE", " COLLATE NOACCENT", " COLLATE NOCASE.NOACCENT"]
 TYPES = {
     "integer": ("BIGINT", [0, 1, 2, 3, 17, 18, 64, 65, 120, -1, 10**15, None]),
     "double": (
@@ -143,7 +153,7 @@ TYPES = {
             None,
         ],
     ),
-    "float": ("FLOAT", [0.0, 1.0, 2.5, float(np.float32(0.1)), 3.5, 18.0, 64.5, None]),
+    "float": ("FLOAT", [*map(np.float32, [0, -0.0, 1, 2.5, 0.1, 3.5, 18, 64.5]), None]),
     "truth": ("BOOLEAN", [True, False, None]),
     "date": ("DATE", [datetime.date(2024, 1, 31), datetime.date(2024, 2, 1), None]),
     "time": (
@@ -244,54 +254,124 @@ def drawn_people(rng, schema, rows):
     }
 
 
-def counted(people, schema):
-    """The histogram, or what is wrong without the row."""
-    try:
-        return count_people(people, schema).tolist()
-    except InvalidInputError as error:
-        text = str(error)
-        if "did not tell" in text:
-            return "untold"
-        return "refused" if "row" in text or "64 bits" in text else text
+class RefusedError(Exception):
+    """A value that the schema refuses, or a row of no one."""
 
 
-def plain(label):
-    """A key as the query writes it."""
-    if label.lower() in ("true", "false"):
-        return label.lower()
-    numeric = label.isascii() and label[-1:].isdigit() and not label.startswith("02")
-    try:
-        return f"{Decimal(label).normalize() + 0:f}" if numeric else label
-    except ArithmeticError:
-        return label
+def text_of(value):
+    """As it is in a .csv."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, float) else str(value)
 
 
-def kept_by_definition(schema, ids, data, key):
-    """The codes of the rows that a query with this key keeps, person by person."""
-    rows, attributes = {}, schema.attributes
-    for who, values in zip(ids, data, strict=True):
-        codes = tuple(a.code(v) for a, v in zip(attributes, values, strict=True))
+def key_of(text):
+    """What is compared."""
+    if re.fullmatch(r"-?(0|[1-9]\d*)?(\.\d+)?", text, re.ASCII) and text.strip("-"):
+        return "number", Decimal(text) + 0
+    if text.lower() in ("true", "false"):
+        return "truth", text.lower()
+    if re.fullmatch(
+        r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?( ?(Z|[+-]\d\d(:?\d\d)?))?)?", text
+    ):
+        try:
+            moment = datetime.datetime.fromisoformat(text)
+        except ValueError:
+            return "text", text
+        zone = moment.tzinfo is not None
+        return "time", zone, moment.astimezone(datetime.UTC) if zone else moment
+    return "text", text
+
+
+def number_of(text):
+    """The double that is written in plain digits; None without one."""
+    text = text.strip(" ")
+    plain = re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?[0-3]?\d?\d)?", text, re.ASCII)
+    return float(text) if plain and len(text) <= 60 else None
+
+
+def code_of(attribute, value):
+    """The number of a cell, or of units; -1 if it is dropped."""
+    text, number = text_of(value), number_of(text_of(value))
+    found = None
+    if hasattr(attribute, "points"):
+        if number is not None and math.isfinite(number):
+            low, high = attribute.points[0], attribute.points[-1]
+            clipped = min(max(Fraction(repr(number)), low), high)
+            found = math.floor((clipped - low) / attribute.unit + Fraction(1, 2))
+    elif attribute.cuts:
+        if number is not None and attribute.cuts[0] <= number < attribute.cuts[-1]:
+            found = max(i for i, cut in enumerate(attribute.cuts) if cut <= number)
+    elif text:
+        keys = [*map(key_of, attribute.labels)]
+        found = keys.index(key_of(text)) if key_of(text) in keys else None
+    if found is not None:
+        return found
+    if attribute.outside == "refuse":
+        raise RefusedError(attribute.name, text)
+    if attribute.outside == "drop":
+        return -1
+    return [*map(key_of, attribute.labels)].index(key_of(attribute.outside))
+
+
+def person_of(values):
+    """Who it is."""
+    texts = [*map(text_of, values)]
+    if any(text.lower() in ("", "nan", "inf", "-inf") for text in texts):
+        raise RefusedError("person")
+    return tuple(
+        str(int(float(text))) if re.fullmatch(r"-?\d+\.0+|-0", text, re.ASCII) else text
+        for text in texts
+    )
+
+
+def coded(schema, data, ids):
+    """The codes of all rows that count, and whose they are."""
+    rows, refused = [], False
+    for values, own in zip(data, ids, strict=True):
+        try:
+            who = person_of(own)
+            codes = []
+            lost = False
+            for attribute, value in zip(schema.attributes, values, strict=True):
+                codes.append(code_of(attribute, value))
+                lost |= codes[-1] < 0
+        except RefusedError:
+            refused = True
+            continue
         never = any(all(codes[i] in some for i, some in c) for c in schema.impossible)
-        if min(codes) >= 0 and not never:
-            rows.setdefault(who, []).append(codes)
+        if never and not schema.drops:
+            refused = True
+        if not lost and not never:
+            rows.append((who, tuple(codes)))
+    if refused:
+        raise RefusedError
+    return rows
+
+
+def kept_by_definition(schema, rows, key):
+    """The codes of the rows that a query with this key keeps, person by person."""
+    of_person, attributes = {}, schema.attributes
+    for who, codes in rows:
+        of_person.setdefault(who, []).append(codes)
 
     def text(i, code):
         a = attributes[i]
-        return repr(a.cuts[code]) if a.cuts and code < len(a.cuts) - 1 else plain(a.labels[code])
-
-    def steps(i, code):
-        a = attributes[i]
-        ends = [int((point - a.points[0]) / a.unit) for point in a.points]
-        interval, weight = divmod(code, a.denominator + 1)
-        return str(ends[interval] + weight * (ends[interval + 1] - ends[interval]) // a.denominator)
+        keyed = not a.cuts or code >= len(a.cuts) - 1
+        return plain(a.labels[code]) if keyed else a.labels[code]
 
     numbers = [i for i, a in enumerate(attributes) if hasattr(a, "points")]
     others = [i for i in range(len(attributes)) if i not in numbers]
 
     def mixed(who, codes, places):
-        texts = [text(i, codes[i]) if i in others else "" for i in places]
-        texts += [steps(i, codes[i]) for i in numbers if len(places) == len(attributes)]
+        texts = [str(codes[i]) if i in numbers else text(i, codes[i]) for i in places]
         return hashlib.md5("|".join([key, *who, *texts]).encode()).hexdigest()
+
+    def order(who, codes, places):
+        texts = [codes[i] if i in numbers else text(i, codes[i]).encode() for i in places]
+        return mixed(who, codes, places), texts
 
     every, found = range(len(attributes)), []
     told = (
@@ -299,11 +379,11 @@ def kept_by_definition(schema, ids, data, key):
         if schema.one_per == "cell"
         else [i for i in others if schema.names[i] == schema.one_per]
     )
-    for who, own in rows.items():
-        own.sort(key=lambda codes: (mixed(who, codes, every), codes))
+    for who, own in of_person.items():
+        own.sort(key=lambda codes: order(who, codes, every))
         if schema.one_per is None:
             turns = [
-                (turn, mixed(who, codes, every), codes)
+                (turn, order(who, codes, every), codes)
                 for _, equal in itertools.groupby(own)
                 for turn, codes in enumerate(equal)
             ]
@@ -312,70 +392,144 @@ def kept_by_definition(schema, ids, data, key):
             best = {}
             for codes in own:
                 best.setdefault(tuple(codes[i] for i in told), codes)
-            own = sorted(best.values(), key=lambda codes: mixed(who, codes, told))
+            own = sorted(best.values(), key=lambda codes: order(who, codes, told))
         found += own[: schema.rows_per_person]
     return found
+
+
+def plain(label):
+    """A key as the query writes it."""
+    kind, *value = key_of(label)
+    if kind == "number":
+        return f"{value[0].normalize():f}"
+    if kind == "truth":
+        return value[0]
+    if kind == "time" and value[0]:
+        return f"@{int(value[1].timestamp())}"
+    return str(value[1]).removesuffix(" 00:00:00") if kind == "time" else label
 
 
 def parts_of(schema, rows):
     """The histogram of rows by their codes, in parts."""
     table = np.zeros(math.prod(schema.sizes), dtype=np.int64)
+
+    def ends(a, code):
+        if not hasattr(a, "points"):
+            return [(code, 1)]
+        at = [int((point - a.points[0]) / a.unit) for point in a.points]
+        k = max(i for i in range(len(at) - 1) if at[i] <= code)
+        upper = Fraction(code - at[k], at[k + 1] - at[k]) * a.denominator
+        cell = 2 * k if a.binned else k
+        return [(cell, a.denominator - int(upper)), (cell + 1, int(upper))]
+
     for codes in rows:
-        ends = [a.spread(code) for a, code in zip(schema.attributes, codes, strict=True)]
-        for corner in itertools.product(*ends):
+        for corner in itertools.product(*map(ends, schema.attributes, codes)):
             cells, parts = zip(*corner, strict=True)
             table[np.ravel_multi_index(cells, schema.sizes)] += math.prod(parts)
     return table.tolist() if schema.possible is None else table[schema.possible].tolist()
 
 
-def written(rng, folder, connection, schema, columns):
-    """The same people in a file and in a table of the database."""
+def by_definition(schema, columns, people, key="key"):
+    """The histogram by a plain loop; "refused" if a row is."""
     data = [*zip(*(values for _, values in columns.values()), strict=True)]
-    if all(kind == "text" for kind, _ in columns.values()):
-        path = folder / "people.csv"
-        with path.open("w", newline="", encoding="utf-8") as handle:
-            writer = csv.writer(handle, lineterminator="\n", quoting=csv.QUOTE_ALL)
-            writer.writerow(columns)
-            writer.writerows([["" if v is None else v for v in row] for row in data])
-    else:
-        path = folder / "people.parquet"
-        types = {name: POLARS.get(kind, pl.String) for name, (kind, _) in columns.items()}
-        frame = pl.DataFrame(
-            {
-                name: pl.Series(values, dtype=types[name], strict=False)
-                for name, (_, values) in columns.items()
-            }
-        )
-        frame.write_parquet(path)
+    ids = [*zip(*(values for _, values in people.values()), strict=True)] or [()] * len(data)
+    try:
+        rows = coded(schema, data, [own or ("1",) for own in ids])
+    except RefusedError:
+        return "refused"
+    kept = kept_by_definition(schema, rows, key) if schema.person else [codes for _, codes in rows]
+    return parts_of(schema, kept)
+
+
+def counted(people, schema, key="key"):
+    """The histogram, or "refused"."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # rows that were dropped
+        try:
+            return count_people(people, schema, key=key).tolist()
+        except InvalidInputError as error:
+            return "refused" if "row" in str(error) else str(error)
+
+
+def of_polars(columns):
+    types = {name: POLARS.get(kind, pl.String) for name, (kind, _) in columns.items()}
+    return pl.DataFrame(
+        {
+            name: pl.Series(values, dtype=types[name], strict=False)
+            for name, (_, values) in columns.items()
+        }
+    )
+
+
+def of_pandas(rng, columns):
+    """Of one of the types that a column may have."""
+    dtypes = {
+        "text": ["object", "str", "category"],
+        "integer": ["Int64", "object"],
+        "double": ["float64", "object", "Float64", "category"],
+        "float": ["float32", "object", "category"],
+        "truth": ["boolean", "object"],
+        "date": ["object"],
+        "time": ["datetime64[us]", "object"],
+    }
+    return pd.DataFrame(
+        {
+            name: pd.Series(
+                [None if value != value else value for value in values],
+                dtype=str(rng.choice(dtypes[kind])),
+            )
+            for name, (kind, values) in columns.items()
+        }
+    )
+
+
+def in_database(rng, path, columns):
+    """A table with collations."""
     quoted = ['"' + name.replace('"', '""') + '"' for name in columns]
-    types = [TYPES[kind][0] if kind != "text" else "VARCHAR" for kind, _ in columns.values()]
+    types = [
+        TYPES[kind][0] if kind != "text" else f"VARCHAR{rng.choice(COLLATIONS)}"
+        for kind, _ in columns.values()
+    ]
     declared = ", ".join(f"{n} {t}" for n, t in zip(quoted, types, strict=True))
-    connection.execute(f"CREATE OR REPLACE TABLE people ({declared})")
-    if data:
-        marks = ", ".join("?" for _ in columns)
-        connection.executemany(f"INSERT INTO people VALUES ({marks})", data)
-    return path, data
+    data = [*zip(*(values for _, values in columns.values()), strict=True)]
+    path.unlink(missing_ok=True)
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"CREATE TABLE people ({declared})")
+        if data:
+            marks = ", ".join("?" for _ in columns)
+            plain = [[v.item() if isinstance(v, np.generic) else v for v in row] for row in data]
+            connection.executemany(f"INSERT INTO people VALUES ({marks})", plain)
+    return f"duckdb:///{path}#people"
 
 
-def both(rng, folder, connection, *, numbers=False, person=False):
-    """The counts of one random file, by both, and by definition where rows are kept."""
+def as_csv(path, columns):
+    with path.open("w", newline="", encoding="utf-8") as handle:
+        writer = csv.writer(handle, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        writer.writerow(columns)
+        rows = zip(*(values for _, values in columns.values()), strict=True)
+        writer.writerows([[text_of(value) for value in row] for row in rows])
+    return path
+
+
+def sources(rng, folder, columns):
+    """The same people in a file, in frames and in a database."""
+    frame = of_polars(columns)
+    frame.write_parquet(folder / "people.parquet")
+    return {
+        "csv": as_csv(folder / "people.csv", columns),
+        "parquet": folder / "people.parquet",
+        "polars": frame,
+        "pandas": of_pandas(rng, columns),
+        "duckdb": in_database(rng, folder / "people.db", columns),
+    }
+
+
+def everywhere(rng, folder, *, numbers=False, person=False):
+    """The counts of random people by the loop, and those of every source."""
     schema = drawn_schema(rng, int(rng.integers(1, 4)), numbers=numbers, person=person)
     rows = int(rng.integers(0, 20 if person else 12))
     columns = {a.name: drawn_column(rng, a, rows) for a in schema.attributes}
     people = drawn_people(rng, schema, rows)
-    path, data = written(rng, folder, connection, schema, {**columns, **people})
-    in_file, about = counted(path, schema), (schema, data)
-    if person and isinstance(in_file, list):
-        ids = [*zip(*(values for _, values in people.values()), strict=True)]
-        values = [*zip(*(values for _, values in columns.values()), strict=True)]
-        codes = kept_by_definition(schema, ids, values, "key")
-        assert sum(in_file) == len(codes) * schema.denominator, about
-        in_file = parts_of(schema, codes)
-    found = connection.execute(query_text(schema, "duckdb", "people", key="key")).fetchall()
-    in_database = counted(answered(found, schema), schema)
-    return in_file, in_database, about
-
-
-def answered(found, schema):
-    """People as the database counted them."""
-    return CountedPeople("x", lambda _columns: answer_rows(found, schema), read_as(schema))
+    data = sources(rng, folder, {**columns, **people})
+    found = {name: counted(source, schema) for name, source in data.items()}
+    return by_definition(schema, columns, people), found, (schema, columns, people)

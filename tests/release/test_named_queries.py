@@ -3,12 +3,14 @@
 import re
 
 import numpy as np
+import polars as pl
 import pytest
 from sex_and_age import SCHEMA
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.release import (
     as_schema,
+    count_people,
     parse_queries,
 )
 
@@ -20,8 +22,9 @@ def test_labels_of_ranges_have_all_digits():
     (attribute,) = as_schema({"attributes": [{"name": "a", "cuts": cuts}]}).attributes
     assert attribute.range_label(1, 3) == "[1234567, 1234569.1)"
     assert attribute.labels[3] == "[1234569.1, 1e+20)"
+    form = as_schema({"attributes": [{"name": "a", "cuts": cuts}]})
     with pytest.raises(InvalidInputError, match=re.escape("'1e21' is outside [0, 1e+20)")):
-        attribute.code("1e21")
+        count_people(pl.DataFrame({"a": ["1e21"]}), form)
 
 
 def test_queries_by_name_are_those_of_sums_over_the_other_attributes():

@@ -2,7 +2,6 @@
 
 from datetime import date
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 import pytest
@@ -15,22 +14,19 @@ from pmldesign.release import (
     count_people,
     read_histogram,
 )
-from pmldesign.release.people import frames
 
 ROWS = [("F", "17"), ("M", "18"), ("M", "34.9"), ("F", "0"), ("M", "119")]
 
 
-def test_rows_are_counted_in_their_cells(tmp_path, monkeypatch):
+def test_rows_are_counted_in_their_cells(tmp_path):
     expected = [2, 0, 0, 0, 2, 1]  # F x 3 bins, M x 3 bins
     path = write(tmp_path / "people.csv", ROWS)
     schema = as_schema(SCHEMA)
     assert count_people(path, schema).tolist() == expected
-    monkeypatch.setattr(frames, "BATCH", 2)  # batches do not matter
     frame = pl.DataFrame(
         {"age": [float(a) for _, a in ROWS], "extra": 0, "sex": [s for s, _ in ROWS]}
     )
     assert count_people(frame, schema).tolist() == expected
-    assert count_people(nw.from_native(frame), schema).tolist() == expected
     frame.write_parquet(tmp_path / "people.parquet")
     frame.write_ipc(tmp_path / "people.arrow")
     for name in ("people.parquet", "people.arrow"):
@@ -63,13 +59,13 @@ def test_cuts_are_exact_at_their_ends(tmp_path, cut):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([("F", "3"), ("X", "3")], "row 2, column 'sex': 'X' is none of the keys F, M"),
+        ([("F", "3"), ("X", "3")], "row 2, column 'sex': 'X' is not a key; keys are F, M"),
         ([("F", "3"), ("M", "120")], r"row 2, column 'age': '120' is outside \[0, 120\)"),
         ([("F", "3"), ("M", "-1"), ("X", "1")], "row 2, column 'age'"),
         ([("F", "old")], "row 1, column 'age': 'old' is not a number"),
-        ([("F", "nan")], "row 1, column 'age': 'nan' is outside"),
+        ([("F", "nan")], "row 1, column 'age': 'nan' is not a number"),
         ([("", "3")], "row 1, column 'sex': there is no value"),
-        ([("sex", "age")], "row 1, column 'sex': 'sex' is none of the keys"),
+        ([("sex", "age")], "row 1, column 'sex': 'sex' is not a key"),
         ([("F", "1_0")], "row 1, column 'age': '1_0' is not a number"),
         ([("F", "\u0663")], "row 1, column 'age': .* is not a number"),
     ],
@@ -83,7 +79,7 @@ def test_bad_values_are_refused_by_row_and_column(tmp_path, rows, message):
     ("values", "message"),
     [
         ([date(2020, 1, 1)] * 2, "row 1, column 'age': '2020-01-01' is not a number"),
-        ([[1], [2]], "row 1, column 'age': a list is neither text nor a number"),
+        ([[1], [2]], "column 'age' holds lists or structs"),
         ([3, None], "row 2, column 'age': there is no value"),
         ([3.0, float("nan")], "row 2, column 'age': there is no value"),
     ],

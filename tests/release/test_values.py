@@ -206,7 +206,7 @@ def test_a_number_that_is_missing_is_no_key_in_any_format(tmp_path, dtype):
 def test_a_draft_has_a_number_once(tmp_path):
     (tmp_path / "people.csv").write_text("a\n2\n2.0\n02\nTrue\ntrue\n")
     (entry,) = draft_schema(tmp_path / "people.csv")["attributes"]
-    assert entry["keys"] == ["02", "2", "True"]
+    assert entry["keys"] == ["02", "2", "true"]
 
 
 @pytest.mark.parametrize("ordered", [False, True])

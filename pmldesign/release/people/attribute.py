@@ -1,7 +1,4 @@
-"""An attribute of people: its labels, and which of them a value has.
-
-One rule holds for values of all formats: a value is read as its text in a .csv, and has the key
-that is the same text, number (2 and 2.0, but not 007 and 7), truth value (True and true) or time.
+"""An attribute of people: its labels, and which of them a value has (`values`).
 
     {"name": "sex", "keys": ["F", "M"]}        {"name": "age", "cuts": [0, 18, 65, 120]}
     {"name": "place", "levels": ["state", "county"], "file": "places.csv"}
@@ -16,34 +13,22 @@ from __future__ import annotations
 
 import itertools
 import re
-from bisect import bisect_right
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from decimal import Decimal
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from pmldesign.arguments import as_number, finite_matrix, number
+from pmldesign.arguments import finite_matrix, number
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.outward import shortest
-from pmldesign.strategies.whole.integers import Integers
+from pmldesign.release.people.values import key_text, text_of
 from pmldesign.workloads.nested.places import Places, places_of, read_levels
 from pmldesign_solvers.operators.operator import Indices
 
-UNCERTAIN = -2
 RESERVED = set("*+:,=")
 PUBLISHED = ("estimate", "standard_deviation", "lower", "upper", "afterwards", "differs")
 """Columns of tables beside the labels."""
-LONGEST_VALUE = 40
-"""Characters of a value that a message quotes."""
-NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,4})?")
 CODE = re.compile(r"[+-]?0[0-9]")
-TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].+)?")
 
 
 @dataclass(frozen=True)
@@ -82,54 +67,9 @@ class Attribute:
         return 1
 
     @property
-    def code_count(self) -> int:
-        """How many codes values have (`code`)."""
-        return len(self.labels)
-
-    @property
     def facts(self) -> list[Any]:
         """All that the schema says of it, but for places."""
         return [self.name, self.labels, self.cuts, self.outside, self.ordered]
-
-    def spread(self, codes: Integers) -> list[tuple[Integers, Integers | int]]:
-        """The cells of each code (`code`), and how many parts of 1/D it has there."""
-        return [(codes, 1)]
-
-    def certain_codes(self, values: Sequence[Any]) -> Integers:
-        """Codes of many values at once, UNCERTAIN where `code` has to tell."""
-        return np.full(len(values), UNCERTAIN)
-
-    @cached_property
-    def _numbers(self) -> dict[Hashable, int]:
-        return {key_of(label): number for number, label in enumerate(self.labels)}
-
-    def code(self, value: Any) -> int:
-        """The number of a value's label; -1 for one that is dropped.
-
-        Raises:
-            InvalidInputError: the value is outside, and that is refused.
-        """
-        number, problem = self._inside(value)
-        if number is not None:
-            return number
-        if self.outside == "refuse":
-            raise InvalidInputError(f'{problem}; "outside": "drop" in the schema leaves it out')
-        return -1 if self.outside == "drop" else self._numbers[key_of(self.outside)]
-
-    def _inside(self, value: Any) -> tuple[int | None, str]:
-        text = text_of(value)
-        if not text:
-            return None, "there is no value"
-        shown = repr(text[:LONGEST_VALUE])
-        if self.cuts is None:
-            labels = ", ".join(self.labels[:6]) + (" ..." if len(self.labels) > 6 else "")
-            return self._numbers.get(key_of(text)), f"{shown} is none of the keys {labels}"
-        number = as_number(text)
-        if number is None:
-            return None, f"{shown} is not a number"
-        if not self.cuts[0] <= number < self.cuts[-1]:
-            return None, f"{shown} is outside {_bin(self.cuts[0], self.cuts[-1])}"
-        return bisect_right(self.cuts, number) - 1, ""
 
     def require_order(self, what: str) -> None:
         """Refuse what depends on the order of the labels, where they have none.
@@ -164,38 +104,6 @@ class Attribute:
         if self.cuts is not None and stop < len(self.cuts):
             return _bin(self.cuts[start], self.cuts[stop])
         return f"{self.labels[start]}..{self.labels[stop - 1]}"
-
-
-def text_of(value: Any) -> str:
-    """A value as in a .csv, whole numbers without a point; "" for None, NaN and NA."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    try:
-        missing = value is None or bool(value != value)
-    except (TypeError, ArithmeticError):  # NA of pandas, signaling NaN of Decimal
-        missing = True
-    return "" if missing else str(value)
-
-
-def key_of(text: str) -> Hashable:
-    """What texts of the same number, truth value or time have in common."""
-    if NUMBER.fullmatch(text):
-        return Decimal(text)
-    if TIME.fullmatch(text):
-        with suppress(ValueError):
-            return datetime.fromisoformat(text)
-    return text.lower() if text.lower() in ("true", "false") else text
-
-
-def plain_key(text: str) -> str:
-    """A text of what `key_of` gives: decimals without zeros at the end, as databases have them."""
-    if NUMBER.fullmatch(text):
-        digits = f"{Decimal(text):f}"
-        digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
-        return "0" if digits == "-0" else digits
-    return text.lower() if text.lower() in ("true", "false") else text
 
 
 def require_entry(entry: Any) -> Mapping[str, Any]:
@@ -235,7 +143,7 @@ def as_attribute(entry: Mapping[str, Any], outside: Any, folder: Path) -> Attrib
         labels = list(itertools.starmap(_bin, itertools.pairwise(cuts)))
     else:
         labels = _keys(name, entry["keys"])
-    if outside not in ("refuse", "drop") and key_of(outside) not in map(key_of, labels):
+    if outside not in ("refuse", "drop") and key_text(outside) not in map(key_text, labels):
         labels.append(outside)
     ordered = entry.get("ordered", cuts is not None)
     if not isinstance(ordered, bool) or (cuts is not None and not ordered):
@@ -280,7 +188,7 @@ def _keys(name: str, keys: Any) -> list[str]:
     if not isinstance(keys, list) or not keys:
         raise InvalidInputError(f"attribute {name!r}: keys must be a list of at least one key")
     labels = [text_of(key) for key in keys if isinstance(key, str | int | float)]
-    wrong = len(labels) < len(keys) or len({*map(key_of, labels)}) < len(labels)
+    wrong = len(labels) < len(keys) or len({*map(key_text, labels)}) < len(labels)
     if wrong or not all(map(is_key, labels)):
         raise InvalidInputError(
             f"attribute {name!r}: keys must be different printable texts or numbers, not '*'; "
@@ -342,8 +250,8 @@ def _with_outside(
 ) -> Attribute:
     """The attribute of these places, and of one for all others if it is new."""
     keys = [next((key for key in reversed(row) if key), "") for row in rows]
-    known = set(map(key_of, keys))
-    if outside not in ("refuse", "drop") and key_of(outside) not in known:
+    known = set(map(key_text, keys))
+    if outside not in ("refuse", "drop") and key_text(outside) not in known:
         root = {row[0] for row in rows}
         single = len(root) == 1 and len(levels) > 1
         path = [*root, outside] if single else [outside]
@@ -352,13 +260,13 @@ def _with_outside(
     places = places_of(source, levels, rows)
     seen: dict[Any, str] = {}
     for key in keys:
-        if key_of(key) in seen or not is_key(key):
+        if key_text(key) in seen or not is_key(key):
             raise InvalidInputError(
                 f"{source}: {key[:60]!r} cannot be told apart from another place; rows of people"
                 f" name the lowest level alone, so give every {levels[-1]} a key of its own, such"
                 " as a code, of printable text"
             )
-        seen[key_of(key)] = key
+        seen[key_text(key)] = key
     labels = [
         next(key for key in reversed(places.paths[leaf]) if key) for leaf in places.tree.leaves
     ]

@@ -5,23 +5,18 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import chain, permutations
+from itertools import permutations
 from typing import Any
 
 from pmldesign.arguments import as_number
 from pmldesign.errors import InvalidInputError, printable
 from pmldesign.privacy.outward import as_written
-from pmldesign.release.people.attribute import (
-    is_code,
-    is_key,
-    is_name,
-    key_of,
-    text_of,
-)
-from pmldesign.release.people.frames import CountedRows
-from pmldesign.release.people.people import batches, column_names, first_rows
+from pmldesign.release.people.attribute import is_code, is_key, is_name
+from pmldesign.release.people.query import text_sql
+from pmldesign.release.people.sources import Relation, opened, source_of
+from pmldesign.release.people.values import NESTED, key_text, label_of, quoted
 
 MOST_KEYS = 30
 """Columns with more different values get cuts, if all are numbers."""
@@ -29,7 +24,11 @@ BINS = 10
 """Cells of a column of numbers, about: whoever reviews the schema joins or splits them."""
 LARGEST = Fraction(sys.float_info.max)
 SAMPLE = 1000
-"""Rows in which most columns are seen not to tell others."""
+"""Rows in which most columns are seen not to determine others."""
+MOST_PAIRED = 100
+"""Columns of which pairs are compared: beyond, there are too many pairs."""
+TOGETHER, FEW = 200, 1000
+"""Columns that one query counts, and different values of each: more are grouped faster alone."""
 UNORDERED = (
     "keys are in no order; for quantiles, running sums and ranges write those of an attribute in "
     'order, and "ordered": true beside them'
@@ -49,33 +48,37 @@ EMPTY = (
 
 
 def draft_schema(data: Any) -> dict[str, Any]:
-    """A schema for all columns of a table of people, marked as not reviewed.
+    """A schema with the values that the data have: keys of few, cuts of many numbers.
 
-    Keys are the values that occur, cuts go from the smallest to the largest number: neither may be
-    published before somebody has decided that it may. Notes say what else to look at, and which
-    columns are left out: those of many different texts (names, identifiers, codes), without values,
+    It is marked as a draft that nobody has reviewed. Columns are left out that have too many texts,
     or with names that no attribute can have.
 
     Raises:
         FileError: the file cannot be read.
         InvalidInputError: no column can be an attribute.
     """
-    attributes, sizes, left_out, empty, different = [], {}, [], [], []
-    for name in column_names(data):
-        counts = _counts(data, name) if is_name(name) else Counter[str]()
-        values = _values(counts)
-        entry = _attribute(values)
-        if entry is None:
-            left_out.append(str(name))
-            continue
-        attributes.append({"name": name, **entry})
-        sizes[name] = len(values)
-        empty += [name] * any(not is_key(text) for text in counts)
-        if "cuts" in entry:
-            finite = all(map(_is_finite, values))
-            empty += [name] * (not finite and name not in empty)
-            whole = finite and all(float(text).is_integer() for text in values)
-            different += [name] * (whole and len(values) == counts.total())
+    attributes, sizes, empty, different = [], {}, [], []
+    source = source_of(data)
+    names = [name for name in source.columns if is_name(name)]
+    source.require(names)
+    with opened(source, names, nested=True) as relation:
+        relation = loaded(relation, names)
+        counted = value_counts(relation)
+        for name, counts in counted.items():
+            values = {label_of(key) for key in counts if is_key(key)}
+            entry = _attribute(values)
+            if entry is None:
+                continue
+            attributes.append({"name": name, **entry})
+            sizes[name] = len(values)
+            empty += [name] * (len(values) < len(counts))
+            if "cuts" in entry:
+                finite = all(map(_is_finite, values))
+                empty += [name] * (not finite and name not in empty)
+                whole = finite and all(float(text).is_integer() for text in values)
+                different += [name] * (whole and len(values) == counts.total())
+        told = [*_told(relation, sizes)]
+    left_out = [str(name) for name in source.columns if name not in sizes]
     if not attributes:
         raise InvalidInputError("no column of the data can be an attribute: write the schema")
     unordered = any("keys" in entry for entry in attributes)
@@ -85,63 +88,78 @@ def draft_schema(data: Any) -> dict[str, Any]:
         + [f"left out: {printable(', '.join(left_out))}"] * bool(left_out)
         + [EMPTY.format(printable(", ".join(empty)))] * bool(empty)
         + [f"{name!r} {DIFFERENT}" for name in different]
-        + [f"{finer!r} tells {coarser!r}: {TOLD}" for finer, coarser in _told(data, sizes)],
+        + [f"{finer!r} tells {coarser!r}: {TOLD}" for finer, coarser in told],
         "attributes": attributes,
         "outside": "refuse",
         "rows_per_person": 1,
     }
 
 
-def _told(data: Any, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Pairs of columns of which the first, with at least as many values, tells the second.
+def loaded(relation: Relation, names: Sequence[str]) -> Relation:
+    """The keys of flat columns in a table, so that a file is read once."""
+    flat = [name for name in names if not NESTED.search(relation.types[name])]
+    texts = ", ".join(
+        f"{text_sql(quoted(name), typed=True, numbers=True)} AS t{place}"
+        for place, name in enumerate(flat)
+    )
+    relation.connection.execute(
+        f"CREATE TEMP TABLE texts AS SELECT {texts or '1'} FROM {relation.text}"
+    )
+    return Relation(relation.connection, "texts", dict.fromkeys(flat, "VARCHAR"))
+
+
+def value_counts(relation: Relation) -> dict[str, Counter[str]]:
+    """For each column of `loaded` the keys of its values, and how many rows have them.
+
+    A missing value is "".
+    """
+    found: dict[str, Counter[str]] = {name: Counter() for name in relation.types}
+    names, many = [*found], f"SELECT t{{0}}, COUNT(*) FROM {relation.text} GROUP BY 1"
+    for start in range(0, len(names), TOGETHER):
+        places = range(start, min(start + TOGETHER, len(names)))
+        about = (f"APPROX_COUNT_DISTINCT(t{place})" for place in places)
+        (sizes,) = relation.ask(f"SELECT {', '.join(about)} FROM {relation.text}")
+        few = [place for place, size in zip(places, sizes, strict=True) if size <= FEW]
+        maps = ", ".join(f"HISTOGRAM(COALESCE(t{place}, ''))" for place in few)
+        rows = relation.ask(f"SELECT {maps} FROM {relation.text}") if few else [()]
+        counted = dict(zip(few, rows[0], strict=True))
+        for place in places:
+            counts = counted[place] if place in counted else dict(relation.ask(many.format(place)))
+            for text, number in (counts or {}).items():
+                found[names[place]][key_text(text or "")] += number
+    return found
+
+
+def _told(relation: Relation, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Pairs of columns of which the first, with at least as many values, determines the second.
 
     Args:
-        data: the table of people.
+        relation: of `loaded`.
         sizes: how many values each column has.
     """
-    begin = first_rows(data, [*sizes], SAMPLE)
-    columns = dict(zip(sizes, zip(*begin, strict=True), strict=True))
+    names = [name for name in sizes if sizes[name] > 1][:MOST_PAIRED]
+    column = {name: f"t{place}" for place, name in enumerate(relation.types)}
+    if len(names) < 2:
+        return
+    listed = ", ".join(column[name] for name in names)
+    begin = relation.ask(f"SELECT {listed} FROM {relation.text} LIMIT {SAMPLE}")
+    columns = dict(zip(names, zip(*begin, strict=True), strict=True)) if begin else {}
     told = set()
-    for finer, coarser in permutations(sizes, 2):
-        fitting = sizes[finer] >= sizes[coarser] > 1 and (coarser, finer) not in told
-        pairs = zip(columns[finer], columns[coarser], strict=True)
-        if (
-            fitting
-            and _tells([[(*pair, 1, 0) for pair in pairs]], 1)
-            and _tells(batches(data, [finer, coarser]), 2 * sizes[finer])
-        ):
+    for finer, coarser in permutations(names, 2):
+        if sizes[finer] < sizes[coarser] or (coarser, finer) in told:
+            continue
+        pairs = {*zip(columns[finer], columns[coarser], strict=True)}
+        pairs = {pair for pair in pairs if all(pair)}
+        if not pairs or len({first for first, _ in pairs}) < len(pairs):
+            continue
+        one, two = column[finer], column[coarser]
+        ((rows, different, firsts),) = relation.ask(
+            f"SELECT COUNT(*), COUNT(DISTINCT ({one}, {two})), COUNT(DISTINCT {one})"
+            f" FROM {relation.text} WHERE {one} <> '' AND {two} <> ''"
+        )
+        if different == firsts and rows >= 2 * sizes[finer]:
             told.add((finer, coarser))
             yield finer, coarser
-
-
-def _tells(rows: Iterable[CountedRows], least: int) -> bool:
-    """Whether equal first values have equal second ones, in at least so many rows with both."""
-    second_of: dict[str, str] = {}
-    number = 0
-    for *values, count, _ in chain.from_iterable(rows):
-        first, second = map(text_of, values)
-        if first and second:
-            number += count
-            if second_of.setdefault(first, second) != second:
-                return False
-    return number >= least
-
-
-def _counts(data: Any, name: str) -> Counter[str]:
-    """The texts of a column, and in how many rows each is; nothing for one of lists."""
-    counts: Counter[str] = Counter()
-    for batch in batches(data, [name]):
-        for value, count, _ in batch:
-            if not isinstance(value, Hashable):
-                return Counter()
-            counts[text_of(value)] += count
-    return counts
-
-
-def _values(texts: Iterable[str]) -> set[str]:
-    """The texts that may be keys, each value once."""
-    keys = sorted(filter(is_key, texts), reverse=True)
-    return {*{key_of(text): text for text in keys}.values()}
 
 
 def _attribute(texts: set[str]) -> dict[str, Any] | None:

@@ -20,18 +20,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
-from pmldesign.arguments import as_number
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.outward import as_written, shortest
-from pmldesign.release.people.attribute import UNCERTAIN, Attribute, only_known, text_of
+from pmldesign.release.people.attribute import Attribute, only_known
 from pmldesign.strategies.whole.integers import Integers
 
 LARGEST_DENOMINATOR = 2**32
@@ -56,11 +52,6 @@ class Number(Attribute):
     def denominator(self) -> int:
         """D."""
         return math.lcm(*(int((b - a) / self.unit) for a, b in itertools.pairwise(self.points)))
-
-    @property
-    def code_count(self) -> int:
-        """K (D + 1)."""
-        return (len(self.points) - 1) * (self.denominator + 1)
 
     @property
     def values(self) -> tuple[Fraction, ...]:
@@ -105,49 +96,6 @@ class Number(Attribute):
                 f"the known answers {what!r} tell sums of {self.name!r}, which single records do "
                 "not add whole counts to; give known answers without it"
             )
-
-    def spread(self, codes: Integers) -> list[tuple[Integers, Integers | int]]:
-        """The two cells of each code, and how many parts of 1/D it has there."""
-        interval, weight = codes // (self.denominator + 1), codes % (self.denominator + 1)
-        lower = 2 * interval if self.binned else interval
-        return [(lower, self.denominator - weight), (lower + 1, weight)]
-
-    def certain_codes(self, values: Sequence[Any]) -> Integers:
-        """Codes of the numbers among values that are not halfway between two multiples of unit.
-
-        With doubles steps are off by less than `slack`: a number and its digits differ by less than
-        half a unit in the last place.
-        """
-        numbers = np.array([_double(value) for value in values], dtype=np.float64)
-        low, high, unit = float(self.points[0]), float(self.points[-1]), float(self.unit)
-        with np.errstate(invalid="ignore"):
-            steps = (np.clip(numbers, low, high) - low) / unit + 0.5
-            slack = 2.0**-46 * (abs(low) + abs(high)) / unit + 2.0**-46
-            certain = np.abs(steps - np.rint(steps)) > slack
-        whole = np.floor(np.where(certain, steps, 0.0)).astype(np.int64)
-        ends = np.array([int((point - self.points[0]) / self.unit) for point in self.points])
-        interval = np.minimum(np.searchsorted(ends, whole, side="right"), len(ends) - 1) - 1
-        parts = self.denominator // np.diff(ends)
-        codes = interval * (self.denominator + 1) + (whole - ends[interval]) * parts[interval]
-        return np.where(certain, codes, UNCERTAIN)
-
-    def _inside(self, value: Any) -> tuple[int | None, str]:
-        """The number k of the interval and the weight of its upper end, as k (D + 1) + weight."""
-        text = text_of(value)
-        if not text:
-            return None, "there is no value"
-        number = as_number(text)
-        if number is None or not math.isfinite(number):
-            return None, f"{text[:40]!r} is not a number"
-        low, high = self.points[0], self.points[-1]
-        steps = math.floor(
-            (min(max(as_written(number), low), high) - low) / self.unit + Fraction(1, 2)
-        )
-        rounded = low + steps * self.unit
-        interval = min(bisect_right(self.points, rounded), len(self.points) - 1) - 1
-        start, stop = self.points[interval : interval + 2]
-        weight = (rounded - start) / (stop - start) * self.denominator
-        return interval * (self.denominator + 1) + int(weight), ""
 
     def range_label(self, start: int, stop: int) -> str:
         """What cells start ... stop - 1 are called together."""
@@ -206,16 +154,6 @@ def as_numbers(entry: Mapping[str, Any], outside: Any) -> Number:
     ends = zip(number.bins, itertools.pairwise(points), strict=True)
     cells = tuple(f"{label} at {_text(end)}" for label, pair in ends for end in pair)
     return replace(number, labels=cells)
-
-
-def _double(value: Any) -> float:
-    """A number as a double, finite; NaN for what needs a closer look."""
-    number = value if type(value) is float else math.nan
-    if type(value) is int and abs(value) <= 2**53:
-        number = float(value)
-    elif type(value) is str:
-        number = math.nan if (read := as_number(value)) is None else read
-    return number if abs(number) < math.inf else math.nan
 
 
 def _text(value: Fraction) -> str:

@@ -28,12 +28,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files.atomic import PathName, as_path
@@ -41,14 +40,12 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.people.attribute import (
     Attribute,
     as_attribute,
-    key_of,
     only_known,
     require_entry,
-    text_of,
 )
 from pmldesign.release.people.numbers import Number, as_numbers
+from pmldesign.release.people.values import key_text, text_of
 from pmldesign.strategies.participation.persons import ANY, CELL, PersonRows
-from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.nested.places import Places
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
@@ -103,6 +100,11 @@ class Schema:
     def denominator(self) -> int:
         """D: a record adds whole multiples of 1/D to cells, together 1; 1 without numbers."""
         return math.prod(attribute.denominator for attribute in self.attributes)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether records are divided among cells."""
+        return any(isinstance(attribute, Number) for attribute in self.attributes)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -350,16 +352,16 @@ def _numbers(attribute: Attribute, values: Any) -> tuple[int, ...]:
             f"impossible: {attribute.name!r} has low and high, and what cannot be is about"
             " attributes with keys or cuts; leave it out"
         )
-    places = {key_of(label): number for number, label in enumerate(attribute.labels)}
+    places = {key_text(label): number for number, label in enumerate(attribute.labels)}
     listed = values if isinstance(values, list) else [values]
     texts = [text_of(value) for value in listed]
-    wrong = [text for text in texts if key_of(text) not in places]
+    wrong = [text for text in texts if key_text(text) not in places]
     if wrong or not texts:
         raise InvalidInputError(
             f"impossible: {attribute.name!r} has no value {(wrong or [''])[0]!r:.60}; it has"
             f" {', '.join(attribute.labels)}"[:300]
         )
-    return tuple(sorted({places[key_of(text)] for text in texts}))
+    return tuple(sorted({places[key_text(text)] for text in texts}))
 
 
 def possible_cells(sizes: Sequence[int], combinations: Sequence[Combination]) -> Indices:
@@ -388,13 +390,3 @@ def _too_many(cells: int) -> InvalidInputError:
         f"impossible is for at most {WRITTEN_CELLS} cells that can be, here are"
         f" {count_text(cells)}; leave attributes out of the schema, or impossible"
     )
-
-
-def impossible_rows(combinations: Sequence[Combination], codes: Integers) -> NDArray[np.bool_]:
-    """Which rows have a combination that cannot be, for numbers of values (attributes, rows)."""
-    nowhere = np.zeros(codes.shape[1], dtype=bool)
-    hold = (
-        reduce(np.logical_and, (np.isin(codes[i], values) for i, values in combination))
-        for combination in combinations
-    )
-    return reduce(np.logical_or, hold, nowhere)

@@ -1,1 +1,0 @@
-"""People who are counted where they are: a query for their database, and what it returned."""
