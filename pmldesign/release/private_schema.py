@@ -47,7 +47,8 @@ from pmldesign.release.people.drafts import (
     round_cuts,
     value_counts,
 )
-from pmldesign.release.people.sources import Source, opened, source_of
+from pmldesign.release.people.relation import Source, opened
+from pmldesign.release.people.sources import source_of
 from pmldesign.release.people.values import label_of
 from pmldesign.release.sampler import Sampler, draw
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.release.people.columns import texts_of
 from pmldesign.release.people.near import problem, similar
 from pmldesign.release.people.query import (
     DROPPED,
@@ -27,10 +28,10 @@ from pmldesign.release.people.query import (
     Query,
     count_name,
     remark_name,
-    texts_of,
 )
+from pmldesign.release.people.relation import Relation, opened
 from pmldesign.release.people.schema import Schema
-from pmldesign.release.people.sources import DUCKDB, Relation, opened, source_of
+from pmldesign.release.people.sources import DUCKDB, source_of
 from pmldesign.release.people.values import NOTHING, ROUNDED, literal, quoted
 from pmldesign.strategies.whole.integers import EXACT_INT64, Integers
 

@@ -14,8 +14,9 @@ from pmldesign.arguments import as_number
 from pmldesign.errors import InvalidInputError, printable
 from pmldesign.privacy.outward import as_written
 from pmldesign.release.people.attribute import is_code, is_key, is_name
-from pmldesign.release.people.query import text_sql
-from pmldesign.release.people.sources import Relation, opened, source_of
+from pmldesign.release.people.columns import text_sql
+from pmldesign.release.people.relation import Relation, opened
+from pmldesign.release.people.sources import source_of
 from pmldesign.release.people.values import NESTED, key_text, label_of, quoted
 
 MOST_KEYS = 30

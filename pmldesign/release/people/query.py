@@ -6,20 +6,9 @@ Its layers:
 
     given      texts of values and of identifiers
     readings   their keys and numbers (`values`)
-    cells      the cell of each attribute, or the number of units of a number; NULL outside
+    cells      the cell of each attribute, or the number of units of a number (`columns`)
     states     a remark on each row that does not count: no person, refused, impossible, dropped
     kept       of each person up to k rows, if the schema has columns of a person
-
-A number between low and high is clipped and rounded to j units,
-
-    j = floor((v - low) / unit + 1/2),    b(j) <= v < b(j + 1),    b(j) = low + (j - 1/2) unit.
-
-Doubles give j up to one, which is then compared with b(j) = m / p, m an integer and p a power of
-ten, or 2 for integers. If abs(m) < 10^15 (2^53) and p <= 10^22, their quotient as doubles is the
-double that is written as b(j), so that comparing doubles compares the numbers that are written.
-Between points t_k and t_(k+1) a value w of D parts of the way adds D - w parts to the cell of t_k
-and w to that of t_(k+1); with several numbers these multiply. Cuts and knots are searched by
-halving: no expression is deeper than the logarithm of their number.
 
 With h = MD5 under a key, up to k rows of a person i are kept:
 
@@ -38,26 +27,19 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise, product
+from itertools import product
 
 from pmldesign.errors import InvalidInputError, require_extra
-from pmldesign.release.people.attribute import Attribute
+from pmldesign.release.people.columns import Column, floating_sql, select, text_sql, texts_of
 from pmldesign.release.people.numbers import Number
 from pmldesign.release.people.schema import Combination, Schema
 from pmldesign.release.people.values import (
-    LARGEST,
     MARKS,
     NOTHING,
-    double_sql,
-    key_sql,
-    key_text,
-    kinds_of,
     listed,
-    literal,
-    number_sql,
     person_sql,
     quoted,
 )
@@ -69,8 +51,6 @@ NO_PERSON, REFUSED, IMPOSSIBLE, DROPPED = "no person", "refused", "impossible", 
 """Remarks on rows that do not count."""
 MOST_NUMBERS = 6
 """Attributes with numbers: a row is divided among all combinations of their ends."""
-MOST_DIGITS, MOST_PLACES = 10**15, 22
-"""Of m and of p."""
 NAME = r'[A-Za-z_][A-Za-z0-9_]*|"(?:[^"]|"")+"'
 
 
@@ -147,16 +127,6 @@ def _no_table(table: str) -> InvalidInputError:
     )
 
 
-def texts_of(attribute: Attribute) -> list[str]:
-    """The text of each cell in an answer."""
-    keyed = attribute.cuts is None and not isinstance(attribute, Number)
-    bins = 0 if attribute.cuts is None else len(attribute.cuts) - 1
-    return [
-        key_text(label) if keyed or (bins and place >= bins) else label
-        for place, label in enumerate(attribute.labels)
-    ]
-
-
 def count_name(schema: Schema) -> str:
     """The column of counts: of records, or of parts of D to a record."""
     name = "parts" if schema.has_numbers else "records"
@@ -172,164 +142,6 @@ def _free(name: str, schema: Schema) -> str:
     while name in schema.columns:
         name += "_"
     return name
-
-
-@dataclass(frozen=True)
-class Column:
-    """An attribute in a query, with names that end with its place.
-
-    Attributes:
-        attribute: of the schema.
-        place: its number.
-        typed: whether the database determines types.
-    """
-
-    attribute: Attribute
-    place: int
-    typed: bool
-
-    @property
-    def sums(self) -> bool:
-        """Whether it is a number that is divided among cells."""
-        return isinstance(self.attribute, Number)
-
-    @property
-    def numeric(self) -> bool:
-        """Whether its values are read as numbers."""
-        return self.sums or self.attribute.cuts is not None
-
-    @property
-    def text(self) -> str:
-        """The text of the value."""
-        return (
-            text_sql(f"value_{self.place}", typed=self.typed)
-            if self.numeric
-            else f"text_{self.place}"
-        )
-
-    @property
-    def said(self) -> str:
-        """The text of the value for messages, NULL for NaN."""
-        if self.numeric:
-            return text_sql(f"value_{self.place}", typed=self.typed, numbers=True)
-        return self.text
-
-    @property
-    def given(self) -> str:
-        """The value that is read, or its text."""
-        name = f"source.{quoted(self.attribute.column)}"
-        if self.numeric:
-            return f"{name} AS value_{self.place}"
-        return f"{text_sql(name, typed=self.typed, numbers=True)} AS text_{self.place}"
-
-    @property
-    def reading(self) -> str:
-        """The number of the value, NULL if it is none; or its key."""
-        if self.numeric:
-            number = number_sql(f"value_{self.place}", self.text, typed=self.typed)
-            return f"{number} AS number_{self.place}"
-        key = key_sql(self.text, kinds_of(self.attribute.labels))
-        return f"{key} AS key_{self.place}"
-
-    @property
-    def cell(self) -> str:
-        """The text of the cell, NULL outside; or the number of units, NULL if there is none."""
-        texts, outside = texts_of(self.attribute), self.attribute.outside
-        other = "" if outside in ("refuse", "drop") else f" ELSE {literal(key_text(outside))}"
-        if self.sums:
-            return f"{self._step} AS step_{self.place}"
-        if self.attribute.cuts is None:
-            key = f"key_{self.place}"
-            found = f"CASE WHEN {key} IN ({listed(texts)}) THEN {key}{other} END"
-        else:
-            number, cuts = f"number_{self.place}", self.attribute.cuts
-            ends = [*map(double_sql, cuts)]
-            inside = f"{number} >= {ends[0]} AND {number} < {ends[-1]}"
-            bins = halved(number, ends[1:-1], [*map(literal, texts[: len(cuts) - 1])])
-            found = f"CASE WHEN {inside} THEN {bins}{other} END"
-        return f"{found} AS cell_{self.place}"
-
-    @property
-    def found(self) -> str:
-        """The column that is NULL if the value is outside."""
-        return f"step_{self.place}" if self.sums else f"cell_{self.place}"
-
-    @property
-    def _step(self) -> str:
-        """The number of units, j."""
-        attribute, number = self.attribute, f"number_{self.place}"
-        assert isinstance(attribute, Number)
-        low, high = attribute.points[0], attribute.points[-1]
-        first, more, power = _ends(attribute)
-        last = int((high - low) / attribute.unit)
-        guess = (
-            f"FLOOR(({number} - {double_sql(float(low))}) / {double_sql(float(attribute.unit))}"
-            f" + {double_sql(0.5)})"
-        )
-
-        def end(step: str) -> str:
-            scaled = f"({double_sql(first)} + {double_sql(more)} * {step})"
-            return f"{scaled} / {double_sql(power)}"
-
-        return (
-            f"CASE WHEN ABS({number}) <= {double_sql(LARGEST)} THEN"
-            f" CAST(CASE WHEN {number} <= {double_sql(float(low))} THEN 0"
-            f" WHEN {number} >= {double_sql(float(high))} THEN {last}"
-            f" WHEN {number} < {end(guess)} THEN {guess} - 1"
-            f" WHEN {number} >= {end(f'({guess} + 1)')} THEN {guess} + 1"
-            f" ELSE {guess} END AS BIGINT) END"
-        )
-
-    @property
-    def interval(self) -> str:
-        """The interval between points that a number is in."""
-        number, step = self.attribute, f"step_{self.place}"
-        assert isinstance(number, Number)
-        at = steps_of(number)
-        widths = {stop - start for start, stop in pairwise(at)}
-        if len(at) == 2:
-            found = f"CASE WHEN {step} IS NOT NULL THEN 0 END"
-        elif len(widths) == 1:
-            found = f"CAST(LEAST(FLOOR({step} / {widths.pop()}.0), {len(at) - 2}) AS BIGINT)"
-        else:
-            places = [*map(str, range(len(at) - 1))]
-            found = f"CASE WHEN {step} >= 0 THEN {halved(step, [*map(str, at[1:-1])], places)} END"
-        return f"{found} AS interval_{self.place}"
-
-    @property
-    def ends(self) -> tuple[str, str]:
-        """The table of intervals: the first step, parts to a step, and the cells of the ends."""
-        number = self.attribute
-        assert isinstance(number, Number)
-        rows, parts = [], number.denominator
-        for place, (start, stop) in enumerate(pairwise(steps_of(number))):
-            cell = 2 * place if number.binned else place
-            labels = listed(number.labels[cell : cell + 2])
-            rows.append(f"({place}, {start}, {parts // (stop - start)}, {labels})")
-        names = "place, first_step, factor, lower_label, upper_label"
-        values = f"(VALUES {', '.join(rows)}) AS ends({names})"
-        return f"ends_{self.place}", _select(["*"], values)
-
-    @property
-    def joined(self) -> str:
-        """The table of intervals after JOIN."""
-        table = f"ends_{self.place}"
-        return f"{table} ON {table}.place = interval_{self.place}"
-
-    @property
-    def weighed(self) -> str:
-        """The parts at the upper end of the interval."""
-        ends, step = f"ends_{self.place}", f"step_{self.place}"
-        return f"({step} - {ends}.first_step) * {ends}.factor AS weight_{self.place}"
-
-    def weight(self, end: int) -> str:
-        """The parts of a row at the lower (0) or upper (1) end of its interval."""
-        weight = f"weight_{self.place}"
-        return weight if end else f"({self.attribute.denominator} - {weight})"
-
-    def end_label(self, end: int) -> str:
-        """The text of the cell at an end of the interval."""
-        return f"ends_{self.place}.{'upper_label' if end else 'lower_label'}"
 
 
 @dataclass(frozen=True)
@@ -389,10 +201,10 @@ class Query:
         columns = self.columns
         person += ["source.row_number AS source_row"] if self.numbered else []
         return [
-            ("given", _select([*(c.given for c in columns), *person], f"{self.source} AS source")),
-            ("readings", _select(["*", *(c.reading for c in columns), *told], "given")),
-            ("cells", _select(["*", *(c.cell for c in columns)], "readings")),
-            ("states", _select(["*", f"{self._remark} AS remark"], "cells")),
+            ("given", select([*(c.given for c in columns), *person], f"{self.source} AS source")),
+            ("readings", select(["*", *(c.reading for c in columns), *told], "given")),
+            ("cells", select(["*", *(c.cell for c in columns)], "readings")),
+            ("states", select(["*", f"{self._remark} AS remark"], "cells")),
         ]
 
     @property
@@ -434,10 +246,10 @@ class Query:
         counted = f"states\n  WHERE remark IS NULL OR remark <> '{DROPPED}'"
         limit = f"place <= {schema.rows_per_person} OR remark IS NOT NULL"
         return [
-            ("hashes", _select(["*", drawn], counted)),
-            ("turns", _select(["*", f"{turns} AS turn"], "hashes")),
-            ("places", _select(["*", f"{places} AS place"], f"turns{once}")),
-            ("kept", _select(["*"], f"places\n  WHERE {limit}")),
+            ("hashes", select(["*", drawn], counted)),
+            ("turns", select(["*", f"{turns} AS turn"], "hashes")),
+            ("places", select(["*", f"{places} AS place"], f"turns{once}")),
+            ("kept", select(["*"], f"places\n  WHERE {limit}")),
         ]
 
     def _hash(self, parts: Sequence[str]) -> str:
@@ -472,7 +284,7 @@ class Query:
         remark = f"remark AS {quoted(remark_name(self.schema))}"
         places = [*range(1, len(names) + 1), len(names) + 2]
         groups = ", ".join(map(str, places))
-        last = f"{_select([*shown, number, remark], source)}\n  GROUP BY {groups}"
+        last = f"{select([*shown, number, remark], source)}\n  GROUP BY {groups}"
         return _text(layers, last)
 
     @property
@@ -500,25 +312,25 @@ class Query:
             amounts = [f"parts_{number} AS {count}", f"remark AS {remark}"]
             joins = " ".join(f"JOIN {column.joined}" for column in sums)
             some = f"sums {joins}\n  WHERE remark IS NULL AND parts_{number} <> 0"
-            answers.append(_select([*cells, *amounts], some))
+            answers.append(select([*cells, *amounts], some))
         shown = [f"shown_{c.place} AS {quoted(c.attribute.column)}" for c in self.columns]
         rows = [f"CAST(records AS DECIMAL(38, 0)) AS {count}", f"remark AS {remark}"]
-        answers.append(_select([*shown, *rows], "sums\n  WHERE remark IS NOT NULL"))
+        answers.append(select([*shown, *rows], "sums\n  WHERE remark IS NOT NULL"))
         groups = ", ".join(str(place + 1) for place in range(len(keys) + 1))
         layers = [
             *layers,
             *(column.ends for column in sums),
-            ("intervals", _select(["*", *(column.interval for column in sums)], source)),
+            ("intervals", select(["*", *(column.interval for column in sums)], source)),
             (
                 "weights",
-                _select(
+                select(
                     ["intervals.*", *(column.weighed for column in sums)],
                     " ".join(["intervals", *(f"LEFT JOIN {column.joined}" for column in sums)]),
                 ),
             ),
             (
                 "sums",
-                _select(["remark", *keys, *parts, "COUNT(*) AS records"], "weights")
+                select(["remark", *keys, *parts, "COUNT(*) AS records"], "weights")
                 + f"\n  GROUP BY {groups}",
             ),
         ]
@@ -528,52 +340,16 @@ class Query:
     def short(self) -> str:
         """How many persons there are, and how many of them have fewer than k rows."""
         rows = "kept\n  WHERE remark IS NULL"
-        each = f"{_select([*self.persons, 'COUNT(*) AS rows'], rows)}\n  GROUP BY " + ", ".join(
+        each = f"{select([*self.persons, 'COUNT(*) AS rows'], rows)}\n  GROUP BY " + ", ".join(
             self.persons
         )
         fewer = f"COUNT(CASE WHEN rows < {self.schema.rows_per_person} THEN 1 END)"
         layers = [*self.layers, *self.kept, ("each_person", each)]
-        return _text(layers, _select(["COUNT(*)", fewer], "each_person"))
+        return _text(layers, select(["COUNT(*)", fewer], "each_person"))
 
     def asked(self, items: Sequence[str], more: str, layer: str = "states") -> str:
         """Another question to the layers up to `states`, for the owner of the data."""
-        return _text(self.layers, f"{_select(items, layer)}\n  {more}")
-
-
-def text_sql(value: str, *, typed: bool, numbers: bool = False) -> str:
-    """The text of a value without a collation.
-
-    Args:
-        value: a column.
-        typed: whether the database determines types.
-        numbers: whether NaN in floating point may be there, of which the text is NULL.
-    """
-    if not typed:
-        return f"TEXT_OF({value})"
-    text = MARKS["duckdb"][0].format(value)
-    if not numbers:
-        return text
-    return f"CASE WHEN {floating_sql(value, 'duckdb')} THEN NULLIF({text}, 'nan') ELSE {text} END"
-
-
-def floating_sql(value: str, dialect: str) -> str:
-    """Whether a column is in floating point."""
-    return MARKS["duckdb"][1].format(value) if dialect == "duckdb" else f"IS_FLOATING({value})"
-
-
-def steps_of(number: Number) -> list[int]:
-    """The points in units above the first one."""
-    return [int((point - number.points[0]) / number.unit) for point in number.points]
-
-
-def halved(number: str, ends: Sequence[str], values: Sequence[str]) -> str:
-    """The value of the interval that a number is in, one more than the ends between them."""
-    if not ends:
-        return values[0]
-    middle = len(ends) // 2
-    below = halved(number, ends[:middle], values[: middle + 1])
-    above = halved(number, ends[middle + 1 :], values[middle + 1 :])
-    return f"CASE WHEN {number} < {ends[middle]} THEN {below} ELSE {above} END"
+        return _text(self.layers, f"{select(items, layer)}\n  {more}")
 
 
 def _holds(columns: Sequence[Column], combination: Combination) -> str:
@@ -585,31 +361,6 @@ def _holds(columns: Sequence[Column], combination: Combination) -> str:
     return " AND ".join(parts)
 
 
-def _select(items: Iterable[str], source: str) -> str:
-    return "SELECT\n    " + ",\n    ".join(items) + f"\n  FROM {source}"
-
-
 def _text(layers: Sequence[tuple[str, str]], last: str) -> str:
     named = ", ".join(f"{name} AS (\n  {query}\n)" for name, query in layers)
     return f"WITH {named}\n{last}"
-
-
-def _ends(number: Number) -> tuple[int, int, int]:
-    """First and more, of m = first + more j, and p.
-
-    Raises:
-        InvalidInputError: they have too many digits.
-    """
-    low, high, unit = number.points[0], number.points[-1], number.unit
-    power, most = 2, 2**53  # of integers the halves are doubles
-    if low.denominator > 1 or unit.denominator > 1:
-        power, most = 10, MOST_DIGITS
-        while (power * low % 10 or power * unit % 10) and power <= 10**MOST_PLACES:
-            power *= 10
-    first, more = power * (low - unit / 2), power * unit
-    if power > 10**MOST_PLACES or power * max(abs(low), abs(high)) + 2 * more >= most:
-        raise InvalidInputError(
-            f"attribute {number.name!r}: low and high have more than 14 digits in units, more than"
-            " doubles compare exactly; use a larger unit"
-        )
-    return int(first), int(more), power
