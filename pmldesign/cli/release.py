@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -127,19 +130,25 @@ def command(asked: Asked) -> None:
     prepared = prepare(
         replace(chosen, own_grid=True) if grid else chosen, schema=form, **asked.answers.told
     )
-    published = carry_out(
-        prepared,
-        people_of(data, form, counted=asked.counted),
-        ledger=ledger,
-        output=output,
-        measurements=asked.measurements,
-    )
+    people, files = people_of(data, form, counted=asked.counted), asked.measurements
+    with _warnings():
+        published = carry_out(prepared, people, ledger=ledger, output=output, measurements=files)
     _warn_of_delta(beside, published.manifest.get("records"))
     written = [str(output)]
     written += [beside_path(output, "known").name] if published.known else []
     written += [path.name for path in more]
     written += [] if asked.outputs.report is None else [asked.outputs.report.name]
     asked.outputs.deliver(document_of(published, prepared.noise, written))
+
+
+@contextmanager
+def _warnings() -> Iterator[None]:
+    """Show warnings about the data on standard error, a line each."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in caught:
+        complain(f"warning: {warning.message}")
 
 
 def _ledger_and_promise(asked: Asked, held: Guarantee | None) -> tuple[Any, Guarantee | None]:

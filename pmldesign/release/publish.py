@@ -79,8 +79,12 @@ class Prepared:
         """D: counts are whole multiples of 1/D."""
         return 1 if self.schema is None else self.schema.denominator
 
-    def counts(self, data: Any) -> Integers | TableCounts:
+    def counts(self, data: Any, *, key: str | None = None) -> Integers | TableCounts:
         """The histogram of the data times D, or their tables where that is too large; checked.
+
+        Args:
+            data: as `release`.
+            key: of the choice of the rows of a person; None for a random one.
 
         Raises:
             InvalidInputError, FileError: as `release`.
@@ -91,10 +95,10 @@ class Prepared:
         if self.schema is None:
             counts = read_histogram(data, cells)
         elif cells <= MAX_PRODUCT_CELLS:
-            counts = count_people(data, self.schema, exactly=exactly)
+            counts = count_people(data, self.schema, exactly=exactly, key=key)
         else:
             subsets = self.noise.lattice.subsets
-            counts = count_tables(data, self.schema, subsets, exactly=exactly)
+            counts = count_tables(data, self.schema, subsets, exactly=exactly, key=key)
         require_whole_people(number_of(counts) // self.denominator, self.noise)
         return counts
 
@@ -347,4 +351,7 @@ def carry_out(
         return finished(prepared.counts(data))
     source = data.source if isinstance(data, CountedPeople) else data
     charge = charge_of(prepared.noise, prepared.schema)
-    return ledger.pay(charge, source, lambda: prepared.counts(data), finished)
+    account = ledger
+    return ledger.pay(
+        charge, source, lambda: prepared.counts(data, key=account.selection_key().hex()), finished
+    )

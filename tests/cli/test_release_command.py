@@ -175,9 +175,9 @@ def test_a_draft_is_made_and_refused(run, people):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("X,3", "row 301, column 'sex': 'X' is none of the keys"),
+        ("X,3", "row 301, column 'sex': 'X' is not a key"),
         ("F,300", "row 301, column 'age': '300' is outside"),
-        ("F,3,4", "damaged or no table"),
+        ("F,3,4", "line 302 has 3 values for 2 columns"),
     ],
 )
 def test_bad_people_leave_nothing_behind(run, people, line, message):

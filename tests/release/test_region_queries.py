@@ -133,7 +133,7 @@ def test_a_single_outermost_place_is_the_root(tmp_path):
 
 def test_unknown_places_are_refused_dropped_or_taken_together(tmp_path):
     data = people(tmp_path, [("F", "1", 3), ("M", "77", 3), ("M", "", 3)])
-    with pytest.raises(InvalidInputError, match="row 2, column 'tract': '77' is none of the keys"):
+    with pytest.raises(InvalidInputError, match="row 2, column 'tract': '77' is not a key"):
         count_people(data, schema_of(tmp_path, SEX, AGE))
     assert count_people(data, schema_of(tmp_path, SEX, AGE, outside="drop")).sum() == 1
     assert count_people(data, schema_of(tmp_path, SEX, AGE, outside="3")).sum() == 3

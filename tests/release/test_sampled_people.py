@@ -71,7 +71,10 @@ def test_people_and_their_counts_have_the_same_limits(ending, more, tmp_path):
     ("change", "message"),
     [
         ({"attributes": [{"name": "pay", "low": 0, "high": 8, "unit": 1}]}, "schema has numbers"),
-        ({"attributes": [{"name": "sex", "keys": ["F"]}]}, "row .*, column 'sex': 'M' is none"),
+        (
+            {"attributes": [{"name": "sex", "keys": ["F"]}]},
+            "row .*, column 'sex': 'M' is not a key",
+        ),
         ({"attributes": [*ATTRIBUTES, {"name": "q", "keys": ["1"]}]}, "have no column 'q'"),
         ({"rows_per_person": 2, "person": "id"}, "rows_per_person must be 1 under PML"),
     ],

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from counted_files import as_csv, by_definition, counted, everywhere, in_database, sources
 
+import pmldesign as pml
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.release import (
     KINDS,
@@ -17,6 +18,7 @@ from pmldesign.release import (
     key_sql,
     key_text,
     label_of,
+    publish,
     query_text,
 )
 
@@ -197,3 +199,40 @@ def test_bytes_are_read_as_utf_8(tmp_path):
     wrong = pl.DataFrame({"sex": [b"F", b"\xff"]})
     with pytest.raises((FileError, InvalidInputError)):
         count_people(wrong, form)
+
+
+def test_releases_of_one_ledger_keep_the_same_rows(tmp_path, monkeypatch):
+    kept = []
+    form = {"attributes": [{"name": "kind", "keys": list("abcd")}], "person": "id"}
+    path, seen = tmp_path / "p.csv", publish.count_people
+
+    def counted_people(*arguments, **options):
+        kept.append(seen(*arguments, **options).tolist())
+        return np.array(kept[-1])
+
+    monkeypatch.setattr(publish, "count_people", counted_people)
+    rows = [(str(i), kind) for i in range(60) for kind in "abcd"]
+    pl.DataFrame(rows, schema=["id", "kind"], orient="row").write_csv(path)
+    noisy = pml.mechanism("identity", pml.workload("kind", schema=form), guarantee=pml.PureDP(1.0))
+    for ledger in ("one.db", "one.db", "two.db", None, None):
+        begun = ledger is None or (tmp_path / ledger).exists()
+        more = {} if begun else {"budget": "epsilon=9", "people": "panel"}
+        more |= {} if ledger is None else {"ledger": tmp_path / ledger}
+        noisy.release(path, schema=form, **more)
+    assert kept[0] == kept[1]
+    assert len({*map(tuple, kept)}) == 4
+    assert all(sum(counts) == 60 for counts in kept)
+
+
+def test_a_ledger_remembers_all_files_of_a_folder(tmp_path):
+    form = {"attributes": [{"name": "sex", "keys": ["F", "M"]}]}
+    (tmp_path / "parts").mkdir()
+    for name in ("a", "b"):
+        pl.DataFrame({"sex": ["F", "M"]}).write_parquet(tmp_path / "parts" / f"{name}.parquet")
+    noisy = pml.mechanism("identity", pml.workload("sex", schema=form), guarantee=pml.PureDP(1.0))
+    paid = {"ledger": tmp_path / "l.db", "schema": form}
+    noisy.release(tmp_path / "parts", budget="epsilon=9", **paid)
+    noisy.release(tmp_path / "parts", **paid)
+    pl.DataFrame({"sex": ["F", "F"]}).write_parquet(tmp_path / "parts" / "b.parquet")
+    with pytest.raises(InvalidInputError, match="another content than the data of earlier"):
+        noisy.release(tmp_path / "parts", **paid)

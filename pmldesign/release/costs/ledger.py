@@ -67,6 +67,7 @@ from pmldesign.release.costs.budget import (
 )
 from pmldesign.release.costs.plan import Plan, parse_plan
 from pmldesign.release.costs.unit import Unit
+from pmldesign.release.people.sources import files_of
 from pmldesign.store import FORMAT
 
 PAID = "note: the release is paid for, so it is finished first; a second signal would lose it\n"
@@ -391,9 +392,12 @@ def _mark(account: Account, data: PathName, *, same_people: bool) -> str:
 
 
 def _content(data: PathName) -> bytes:
-    """SHA-256 of a file, or of the name of a table in a database."""
+    """SHA-256 of a file or of several, or of the name of a table in a database."""
     if "://" in str(data):
         return hashlib.sha256(str(data).encode()).digest()
+    if not Path(data).is_file():
+        each = (_content(file) for file in files_of(Path(data)))
+        return hashlib.sha256(b"".join(each)).digest()
     try:
         with Path(data).open("rb") as handle:
             return hashlib.file_digest(handle, "sha256").digest()

@@ -230,8 +230,7 @@ def _problem(
         entry for entry in attributes if entry[1] and entry[0].outside == "refuse"
     )
     return InvalidInputError(
-        f"{where}, column {attribute.column!r}: {problem(attribute, text)}{more};"
-        " `pmldesign schema check` lists all such values"
+        f"{where}, column {attribute.column!r}: {problem(attribute, text)}{more}"
     )
 
 
@@ -266,7 +265,7 @@ def _dropped(relation: Relation, query: Query, answer: Answer) -> Iterator[str]:
                 why = f" ({hint})" if hint else ""
                 yield (
                     f"column {attribute.column!r}: {number} rows with {text or ''!r:.60} were"
-                    f" dropped{why}; `pmldesign schema check` lists all such values"
+                    f" dropped{why}"
                 )
                 break
     if nothing and (schema.drops or any(a.outside == "drop" for a in schema.attributes)):
