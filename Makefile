@@ -8,7 +8,7 @@ FIRST := tests/bounds tests/designs tests/envelope tests/privacy tests/solvers t
 
 unexport PYTHONDONTWRITEBYTECODE # the tests start many processes: modules are compiled once
 
-.PHONY: demo test lint types unit first others quick quick-odd quick-even test-lowest test-newest docs fuzz robust benchmark benchmark-peers benchmark-own clean
+.PHONY: demo dist test lint types unit first others quick quick-odd quick-even test-lowest test-newest docs fuzz robust benchmark benchmark-peers benchmark-own clean
 
 demo: $(VENV)/demo.stamp ## install, then publish a table of invented people
 	rm -rf build/demo
@@ -82,6 +82,11 @@ benchmark-own: export OPENBLAS_NUM_THREADS = 1
 benchmark-own: $(VENV)/test.stamp ## hard duals and marginals, the own solvers alone
 	$(BIN)/python benchmarks/hard_duals.py
 	$(BIN)/python benchmarks/marginals.py
+
+dist: $(VENV)/test.stamp ## build sdist and wheel, install each into an empty environment, try them there
+	rm -rf dist
+	$(BIN)/uv build --quiet --out-dir dist
+	for file in dist/*.whl dist/*.tar.gz; do sh tests/try_dist.sh "$$file" "$(PYTHON)" || exit 1; done
 
 $(VENV)/demo.stamp: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
