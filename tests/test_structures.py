@@ -20,6 +20,7 @@ ROOMS = ("workloads", "strategies")
 REGISTRIES = {
     "designs/dispatch.py": "ROUTES: which solver takes which workload",
     "files/structures.py": "FORMS: how a strategy is written",
+    "release/lattices.py": "_lattice: in which whole numbers a strategy is measured",
 }
 MAKERS = {
     "designs/beside.py": "a row of ROUTES",

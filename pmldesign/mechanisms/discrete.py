@@ -25,20 +25,18 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.mechanisms.integers import times
+from pmldesign.mechanisms.lattice import Lattice
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import rows_of
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
-
-if TYPE_CHECKING:
-    from pmldesign.strategies.whole.lattice import Lattice
 
 DENOMINATORS = 256
 """Largest denominator of the unit of a row of L that is looked for."""
@@ -230,9 +228,6 @@ def own_lattice(strategy: Strategy) -> Lattice | None:
     """
     if strategy.cells > WRITTEN_CELLS or strategy.public:
         return None
-    from pmldesign.strategies.whole.integers import times
-    from pmldesign.strategies.whole.lattice import Lattice
-
     people = rows_of(strategy.participation)
     if math.prod(strategy.shape) > MOST_ENTRIES:
         return None

@@ -11,6 +11,7 @@ __getattr__ = face(
         "costs.unit": "Unit unit_of",
         "estimates": "all_within consistent_tables",
         "intervals": "cube_half_widths half_widths",
+        "lattices": "lattice_of",
         "manifest": "as_text manifest_of",
         "measured.measurements": "coarser",
         "nested_counts": "closest_cells rounded_cells",

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.mechanisms.integers import Integers
 from pmldesign.release.nested_counts import rounded_regions
 from pmldesign.release.post_processing import by_group, nearest_whole
 from pmldesign.release.public_counts import PublicCounts, regions_of
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.display import count_text

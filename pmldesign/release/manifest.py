@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import version
+from pmldesign.mechanisms.integers import Image
+from pmldesign.mechanisms.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.loss import fallback_of
 from pmldesign.privacy.neighbours import pairwise_distances
@@ -26,8 +28,6 @@ from pmldesign.release.noise import ExactNoise
 from pmldesign.release.people.schema import Schema
 from pmldesign.release.sampler import library_version
 from pmldesign.strategies.participation.persons import PersonRows
-from pmldesign.strategies.whole.integers import Image
-from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.verify.report import KEY, OBJECT, digest_of_object
 from pmldesign.workloads import Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
@@ -148,13 +148,14 @@ def as_text(content: dict[str, Any]) -> str:
 
 
 def _strategy_digest(lattice: Lattice, cells: int) -> str:
-    if cells <= MAX_PRODUCT_CELLS or lattice.of_tables is None:
+    if cells <= MAX_PRODUCT_CELLS or lattice.tables is None:
         return _image_digest(lattice.image, cells)
-    digest = hashlib.sha256(f"{lattice.sizes} {lattice.subsets}".encode())
+    sizes, subsets, of_tables = lattice.tables
+    digest = hashlib.sha256(f"{sizes} {subsets}".encode())
     draw_counts = np.random.default_rng(0)
-    shapes = [math.prod(lattice.sizes[i] for i in subset) for subset in lattice.subsets]
+    shapes = [math.prod(sizes[i] for i in subset) for subset in subsets]
     tables = [draw_counts.integers(0, 2**10, count) for count in shapes]
-    digest.update(",".join(f"{float(v):.9e}" for v in lattice.of_tables(tables)).encode())
+    digest.update(",".join(f"{float(v):.9e}" for v in of_tables(tables)).encode())
     return digest.hexdigest()
 
 

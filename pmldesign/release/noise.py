@@ -46,17 +46,17 @@ import numpy as np
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.factorization import Factorization
 from pmldesign.mechanisms import Mechanism, own_lattice
+from pmldesign.mechanisms.integers import Integers
+from pmldesign.mechanisms.lattice import SENSITIVITY_ROUNDING, Lattice, TableCounts
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.calibration import calibrate, gaussian_scale
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written, float_above, root_above
+from pmldesign.release.lattices import lattice_of, table_of_ones
 from pmldesign.release.public_counts import counted
 from pmldesign.release.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
-from pmldesign.strategies.whole.integers import Integers
-from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING, Lattice
-from pmldesign.strategies.whole.tables import TableCounts, table_of_ones
 from pmldesign.workloads import Workload
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
@@ -203,8 +203,8 @@ class ExactNoise:
             diag(units) (Z x + eta), without the part that is public; shape (r,).
         """
         if isinstance(counts, TableCounts):
-            assert self.lattice.of_tables is not None
-            clean = self.lattice.of_tables(counts.tables)
+            assert self.lattice.tables is not None
+            clean = self.lattice.tables.of_tables(counts.tables)
         else:
             counts = np.asarray(counts, dtype=np.int64)
             clean = self.lattice.image(counts)
@@ -219,9 +219,10 @@ class ExactNoise:
         """D Z x0 and D, for the part x0 = sum_g N_g / n_g 1_g of x that is public."""
         lattice, cells = self.lattice, self.mechanism.workload.shape[1]
         if isinstance(counts, TableCounts):
-            assert lattice.of_tables is not None
-            tables = [table_of_ones(lattice.sizes, subset) for subset in lattice.subsets]
-            return lattice.of_tables(tables).astype(object) * counts.total, cells
+            assert lattice.tables is not None
+            sizes, subsets, of_tables = lattice.tables
+            tables = [table_of_ones(sizes, subset) for subset in subsets]
+            return of_tables(tables).astype(object) * counts.total, cells
         public = counted(self.mechanism.workload.public, counts)
         assert public is not None
         if len(public.groups) == 1:
@@ -262,11 +263,11 @@ def exact_noise(mechanism: Mechanism, *, denominator: int = 1) -> ExactNoise:
         return calibrated_on(mechanism, own, bits, denominator)
     wanted = mechanism.scale * mechanism.factorization.unit_error(kind, 2)
     tried = BITS if denominator == 1 else (COARSE_BITS, *BITS)
-    coarse = strategy.on_lattice(mechanism.workload, tried[0])
+    coarse = lattice_of(strategy, mechanism.workload, tried[0])
     biased = coarse.bias > 0  # the less so, the finer the lattice
     best = None
     for bits in reversed(tried) if biased else tried:
-        lattice = coarse if bits == tried[0] else strategy.on_lattice(mechanism.workload, bits)
+        lattice = coarse if bits == tried[0] else lattice_of(strategy, mechanism.workload, bits)
         noisy = calibrated_on(mechanism, lattice, bits, denominator)
         if noisy.scale > LARGEST_SCALE:
             continue

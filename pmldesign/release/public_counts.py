@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pmldesign.mechanisms.integers import Integers
 from pmldesign.release.people.schema import Schema
-from pmldesign.strategies.whole.integers import Integers
 from pmldesign.workloads import Workload
 from pmldesign.workloads.nested.regions import tops_of
 from pmldesign.workloads.public import Public

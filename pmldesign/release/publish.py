@@ -22,6 +22,8 @@ from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
 from pmldesign.mechanisms import mechanism as mechanism_for
+from pmldesign.mechanisms.integers import Integers
+from pmldesign.mechanisms.lattice import TableCounts
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.release.costs.budget import Budget, charge_of
 from pmldesign.release.costs.ledger import Ledger, ledger_of
@@ -43,8 +45,6 @@ from pmldesign.release.result import Release, decimals_for
 from pmldesign.release.sampler import Sampler, draw
 from pmldesign.strategies.participation.schema import rows_of
 from pmldesign.strategies.participation.strategy import with_participation
-from pmldesign.strategies.whole.integers import Integers
-from pmldesign.strategies.whole.tables import TableCounts
 from pmldesign.workloads import Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Array
@@ -97,7 +97,8 @@ class Prepared:
         elif cells <= MAX_PRODUCT_CELLS:
             counts = count_people(data, self.schema, exactly=exactly, key=key)
         else:
-            subsets = self.noise.lattice.subsets
+            tables = self.noise.lattice.tables
+            subsets = () if tables is None else tables.subsets
             counts = count_tables(data, self.schema, subsets, exactly=exactly, key=key)
         require_whole_people(number_of(counts) // self.denominator, self.noise)
         return counts
@@ -168,7 +169,7 @@ def prepare(
     if integers:
         require_whole_cells(form, mechanism.workload.public)
     whole = nonnegative or integers or bool(quantiles)
-    tables = bool(noise.lattice.subsets)
+    tables = noise.lattice.tables is not None
     require_histogram(mechanism.workload.whole, whole=whole, tables=tables)
     if sampler is draw:
         require_agreement(noise)

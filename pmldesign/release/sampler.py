@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError, require_extra, version
+from pmldesign.mechanisms.integers import Integers
 from pmldesign.privacy.noise import Noise
-from pmldesign.strategies.whole.integers import Integers
 
 LARGEST_SCALE = 2.0**55
 """Noise as far out as 256 scales still fits into 64 bits."""

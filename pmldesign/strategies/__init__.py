@@ -45,12 +45,12 @@ __getattr__ = face(
         "recurrent": "FactorStrategy RecurrentStrategy",
         "row_kinds": "kinds_of_tables",
         "streams": "AllRangesStrategy ChainStrategy StreamStrategy",
-        "structured": "CountsStrategy StructuredStrategy",
+        "structured": "CountsStrategy StructuredStrategy Term",
         "tables.distances": "Columns TableDistances",
         "tables.matrices": "TableMatricesStrategy",
         "tables.strategy": "TablesStrategy",
+        "residuals": "Contrasts",
         "tables.weighted": "WeightedTablesStrategy",
-        "whole.structures": "chain_lattice terms_lattice",
     },
 )
 

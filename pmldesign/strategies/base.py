@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     from pmldesign.strategies.participation.schema import AnyParticipation
     from pmldesign.strategies.row_kinds import RowKinds
-    from pmldesign.strategies.whole.lattice import Lattice
     from pmldesign_solvers.streams.chain import RunningSums
     from pmldesign_solvers.streams.factor import Factor
 
@@ -335,24 +334,6 @@ class Strategy(Measurable, Drawn, Displayed):
     def factors(self) -> tuple[Strategy, ...]:
         """What a product is made of, a factor for each attribute; any other is its only one."""
         return (self,)
-
-    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
-        """The strategy in whole numbers (`whole`).
-
-        Args:
-            workload: A, beside what is public.
-            bits: k; entries are at most about 2^k times those that the structure brings.
-            beside: R P, where that is measured by the rows of R.
-
-        Raises:
-            InvalidInputError: too large to be written out, where that is needed.
-        """
-        from pmldesign.strategies.whole.matrices import biased_lattice, dense_lattice
-
-        if type(self) is Strategy:
-            return dense_lattice(self, workload, bits)
-        measured = beside or self
-        return biased_lattice(measured, measured.matrix, bits)
 
     @property
     def buffers(self) -> int | None:

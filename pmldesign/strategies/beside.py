@@ -22,7 +22,6 @@ R P x + noise, which follows from it and from what is public, the least squares.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,9 +39,6 @@ from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import RECORDS, Public
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array, Flags, Indices
-
-if TYPE_CHECKING:
-    from pmldesign.strategies.whole.lattice import Lattice
 
 KNOWN = 1e-12
 """Variances below this part of what they are without the total are rounding."""
@@ -166,10 +162,6 @@ class BesideStrategy(Strategy):
         """`variance_norm` where structure tells it, else None."""
         return self.whole.norm_beside(workload.inner, power) if self._complete else None
 
-    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
-        """By the rows of R in whole numbers."""
-        return self.whole.on_lattice(workload, bits, beside or self)
-
     def _knows(self, workload: Workload) -> bool:
         return self.whole.knows(workload.inner)
 
@@ -223,13 +215,6 @@ class BesideTables(Strategy):
     def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
         """Those of R."""
         return self.whole.pair_distances(norm)
-
-    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
-        """By the rows of R in whole numbers."""
-        from pmldesign.strategies.whole.matrices import biased_lattice
-
-        del workload, beside
-        return biased_lattice(self, self.whole.matrix, bits)
 
 
 def _without_known(name: str, matrix: Array, public: Public) -> tuple[Array, Flags, bool]:

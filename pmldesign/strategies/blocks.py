@@ -23,7 +23,6 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,10 +40,6 @@ from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.eigenspaces import Eigenspaces
 from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.product_basis import Basis
-
-if TYPE_CHECKING:
-    from pmldesign.strategies.whole.lattice import Lattice
-
 
 EQUAL_ENTRIES = 1e-12
 """Entries of a projection that differ by no more are one."""
@@ -285,14 +280,6 @@ class BlockStrategy(StructuredStrategy):
             return super().variances(workload)
         self.require_answers(workload)
         return np.concatenate([self._design.row_norms(part) for part in parts])
-
-    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
-        """Beyond WRITTEN_CELLS cells by the blocks and bases, each in whole numbers."""
-        from pmldesign.strategies.whole.structures import block_lattice
-
-        if self.few:
-            return super().on_lattice(workload, bits, beside)
-        return block_lattice(beside or self, self, bits)
 
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:

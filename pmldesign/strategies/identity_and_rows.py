@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy
@@ -31,7 +31,7 @@ from pmldesign.privacy.outward import UNIT, is_whole, raised
 from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.beside import BesideStrategy
-from pmldesign.strategies.structured import StructuredStrategy
+from pmldesign.strategies.structured import StructuredStrategy, Term
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import Public
 from pmldesign.workloads.ranges import RangeWorkload
@@ -39,9 +39,6 @@ from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.limits import GRAM_CELLS
 from pmldesign_solvers.operators.intervals import separable_trace
 from pmldesign_solvers.operators.operator import Array, Indices
-
-if TYPE_CHECKING:
-    from pmldesign.strategies.whole.lattice import Lattice
 
 DENSE_ROWS = 512
 """Up to so many cells it is a matrix beside a public total, whose pseudo-inverse and distances take
@@ -98,6 +95,12 @@ class IdentityAndRows(StructuredStrategy):
         check_entries(f"strategy {self.name!r}", self.shape)
         return read_only(np.vstack([np.diag(self.diagonal), self.rows]))
 
+    @property
+    def terms(self) -> list[Term]:  # type: ignore[override]
+        """The cells, and the rows beside them."""
+        cells = Term((0,), (self.cells,), (None,), self.diagonal)
+        return [cells, Term((0,), (self.cells,), (self.rows,))] if len(self.rows) else [cells]
+
     def column_labels(self) -> Indices:
         """All columns differ: each has a weight in a row of its own."""
         return np.arange(self.cells)
@@ -130,14 +133,6 @@ class IdentityAndRows(StructuredStrategy):
     def _beside(self, public: Public) -> Strategy:
         large = public.kind == "records" and self.cells > DENSE_ROWS
         return BesideStrategy(self) if large else Strategy._beside(self, public)
-
-    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
-        """The rows rounded; as a matrix beside a public total."""
-        from pmldesign.strategies.whole.matrices import dense_lattice, rows_lattice
-
-        if beside is None or not len(self.rows):
-            return rows_lattice(self, bits, beside is not None)
-        return dense_lattice(Strategy(self.name, beside.matrix), workload, bits)
 
     def scaled(self, factor: float) -> Strategy:
         """R times a positive number."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -26,14 +25,14 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.arguments import no_form, read_only
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.beside import KNOWN, BesideStrategy
+from pmldesign.strategies.beside import KNOWN
 from pmldesign.strategies.sensitivity import (
     diameter_of_product,
     longest_of_product,
     product_entry_units,
     product_labels,
 )
-from pmldesign.strategies.structured import StructuredStrategy
+from pmldesign.strategies.structured import StructuredStrategy, Term
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign.workloads.tables.base import positive_weights
@@ -44,7 +43,6 @@ from pmldesign_solvers.structure.kronecker import largest_sum
 
 if TYPE_CHECKING:
     from pmldesign.strategies.row_kinds import RowKinds
-    from pmldesign.strategies.whole.lattice import Lattice
 
 EXTREME = 300.0
 """Sum of the logarithms of base 2 of the factors' largest entries, in absolute value, from which on
@@ -108,6 +106,13 @@ class ProductStrategy(StructuredStrategy):
     def factors(self) -> tuple[Strategy, ...]:
         """R_1 ... R_k."""
         return self._factors
+
+    @property
+    def terms(self) -> list[Term]:  # type: ignore[override]
+        """A single one."""
+        matrices = tuple(factor.matrix for factor in self.factors)
+        weights = 1.0 if self.weights is None else self._roots
+        return [Term(tuple(range(len(self.sizes))), self.sizes, matrices, weights)]
 
     @property
     def place(self) -> int:
@@ -286,18 +291,6 @@ class ProductStrategy(StructuredStrategy):
             return super().streaming()
         factors = [factor.streaming() for factor in self.factors]
         return ProductStrategy(f"{self.name} (streaming)", factors)
-
-    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
-        """The product of the factors in whole numbers."""
-        from pmldesign.strategies.whole.matrices import biased_lattice, product_lattice
-
-        if beside is None:
-            return product_lattice(self, workload, bits)
-        lattice = product_lattice(self, workload.inner, bits)
-        if not isinstance(lattice.measured, ProductStrategy):
-            return biased_lattice(beside, self.matrix, bits)
-        public = BesideStrategy(lattice.measured)
-        return replace(lattice, measured=public, estimator=public, matrix=None, factors=())
 
     @property
     def _roots(self) -> Array:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,9 +29,6 @@ from pmldesign.workloads.running import query_ratios
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.factor import Factor
-
-if TYPE_CHECKING:
-    from pmldesign.strategies.whole.lattice import Lattice
 
 MOST_STEPS = 4096
 """Up to so many a matrix is made for the lattice of a release: it takes two seconds."""
@@ -86,14 +83,6 @@ class RecurrentStrategy(StructuredStrategy):
     def estimate(self, measurements: Array) -> Array:
         """C^-1 y, shape (n,) or (n, c), for measurements y of the same shape."""
         return self.factor.solve(measurements)
-
-    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
-        """Beyond MOST_STEPS by the recurrence in whole numbers."""
-        from pmldesign.strategies.whole.structures import chain_lattice
-
-        if self.cells <= MOST_STEPS:
-            return super().on_lattice(workload, bits, beside)
-        return chain_lattice(self, bits)
 
     def streaming(self) -> Strategy:
         """The strategy itself: it is lower triangular."""

@@ -35,11 +35,31 @@ DIRECT_TERMS = 4096
 Attributes = tuple[int, ...]
 
 
+class Contrasts:
+    """The rows (1, ..., 1, -k, 0, ..., 0), k = 1 ... n - 1, never written out.
+
+    Args:
+        values: n.
+
+    Attributes:
+        lengths: (k (k + 1))^(1/2), their l2 norms, shape (n - 1,).
+    """
+
+    def __init__(self, values: int) -> None:
+        self.values = values
+        k = np.arange(1.0, values)
+        self.lengths = np.sqrt(k * (k + 1))
+
+    def __matmul__(self, x: Array) -> Array:
+        """The rows times x of shape (n,) or (n, c)."""
+        k = np.arange(1.0, self.values).reshape(-1, *[1] * (x.ndim - 1))
+        return np.asarray(np.cumsum(x, axis=0)[:-1] - k * x[1:])
+
+
 def contrasts(x: Array) -> Array:
     """n^(1/2) H x, shape (n - 1, c), for x of shape (n, c)."""
-    n = len(x)
-    k = np.arange(1.0, n)[:, None]
-    return np.asarray((np.cumsum(x, axis=0)[:-1] - k * x[1:]) * np.sqrt(n / (k * (k + 1))))
+    n, rows = len(x), Contrasts(len(x))
+    return np.asarray((rows @ x) * (math.sqrt(n) / rows.lengths)[:, None])
 
 
 def expand(coefficients: Array) -> Array:

@@ -11,11 +11,11 @@ themselves, however many cells the domain has.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from pmldesign.privacy.outward import raised, root_above
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.beside import BesideStrategy
+from pmldesign.strategies.residuals import Contrasts
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import Public
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
@@ -33,12 +34,44 @@ from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure import kronecker
 
-if TYPE_CHECKING:
-    from pmldesign.strategies.whole.lattice import Lattice
-
-
 LEAST_BESIDE = 512
 """Up to so many cells a matrix without the total and its inverse take a tenth of a second."""
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """What is measured of a table: diag(w) times a product over its axes, (x) M.
+
+    Attributes:
+        subset: the attributes of the table.
+        axes: the number of cells of each axis; several attributes may be one.
+        maps: M of each axis, None for the cells themselves.
+        weight: w, a number or one for each row.
+    """
+
+    subset: tuple[int, ...]
+    axes: tuple[int, ...]
+    maps: tuple[Array | Contrasts | None, ...]
+    weight: float | Array = 1.0
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        pairs = zip(self.maps, self.axes, strict=True)
+        return math.prod(n if M is None else _rows_of(M) for M, n in pairs)
+
+    def of(self, table: Array) -> Array:
+        """The rows for a table of shape (m,) or (m, c)."""
+        rows = table
+        if any(M is not None for M in self.maps):
+            maps = [_same if M is None else M.__matmul__ for M in self.maps]
+            flat = kronecker.apply(maps, self.axes, table.reshape(len(table), -1))
+            rows = flat.reshape(-1, *table.shape[1:])
+        return np.asarray((self.weight * rows.T).T)
+
+
+def _rows_of(factor: Array | Contrasts) -> int:
+    return factor.values - 1 if isinstance(factor, Contrasts) else len(factor)
 
 
 class StructuredStrategy(Strategy):
@@ -48,6 +81,8 @@ class StructuredStrategy(Strategy):
     """Whether no entry of R is negative."""
     sizes: tuple[int, ...] = ()
     """Number of cells of each attribute, of strategies over products."""
+    terms: Sequence[Term] | None = None
+    """What is measured as products on tables, or on all cells; None for anything else."""
     stays_beside: ClassVar[bool] = False
     """Whether one that is not over a product keeps its structure beside the number of records."""
 
@@ -119,31 +154,6 @@ class StructuredStrategy(Strategy):
         return raised(apart * self._longest(norm), 1)
 
 
-@dataclass(frozen=True, eq=False)
-class Term:
-    """What is measured of a table: w (x) M over its axes.
-
-    Attributes:
-        subset: the attributes of the table.
-        axes: the number of cells of each axis; several attributes may be one.
-        maps: M of each axis, None for the cells themselves.
-        weight: w.
-    """
-
-    subset: tuple[int, ...]
-    axes: tuple[int, ...]
-    maps: tuple[Array | None, ...]
-    weight: float = 1.0
-
-    def of(self, table: Array) -> Array:
-        """The rows for a table of shape (m,) or (m, c)."""
-        if all(matrix is None for matrix in self.maps):
-            return self.weight * table
-        maps = [_same if matrix is None else matrix.__matmul__ for matrix in self.maps]
-        rows = kronecker.apply(maps, self.axes, table.reshape(len(table), -1))
-        return self.weight * rows.reshape(-1, *table.shape[1:])
-
-
 class CountsStrategy(StructuredStrategy):
     """A strategy that measures functions of tables of counts.
 
@@ -156,10 +166,7 @@ class CountsStrategy(StructuredStrategy):
     centred: bool = False
     """Whether tables are measured without their means, which the number of records tells."""
 
-    @property
-    @abstractmethod
-    def terms(self) -> Sequence[Term]:
-        """What is measured, table by table."""
+    terms: Sequence[Term]
 
     @cached_property
     def counts(self) -> MarginalsWorkload:
@@ -195,14 +202,6 @@ class CountsStrategy(StructuredStrategy):
         """
         check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
         return self.measure_tables(self.counts.tables(records))
-
-    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
-        """From tables in whole numbers, or as a matrix."""
-        return self.table_lattice(bits) or super().on_lattice(workload, bits, beside)
-
-    def table_lattice(self, bits: int) -> Lattice | None:  # noqa: ARG002
-        """The strategy in whole numbers, from tables alone; None as a matrix."""
-        return None
 
 
 def _same(y: Array) -> Array:

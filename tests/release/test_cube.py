@@ -20,6 +20,7 @@ from pmldesign.release import (
     draw_cube,
     exact_noise,
     half_widths,
+    lattice_of,
     manifest_of,
     parse_plan,
     require_agreement,
@@ -97,7 +98,7 @@ def small(guarantee, matrix, bits=2):
     """Noise on a lattice of which all likely outputs can be listed."""
     strategy = Strategy("small", np.array(matrix, dtype=float))
     made = mechanism(strategy, np.eye(strategy.cells), guarantee=guarantee, noise="cube")
-    return calibrated_on(made, made.strategy.on_lattice(made.workload, bits), bits)
+    return calibrated_on(made, lattice_of(made.strategy, made.workload, bits), bits)
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])

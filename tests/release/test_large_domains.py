@@ -10,7 +10,7 @@ from fast_sampler import fast_sampler, no_noise
 import pmldesign as pml
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import Noise
-from pmldesign.release import all_within, consistent_tables, exact_noise, prepare
+from pmldesign.release import all_within, consistent_tables, exact_noise, lattice_of, prepare
 from pmldesign.strategies import IdentityAndRows, TablesStrategy, WeightedTablesStrategy
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 
@@ -116,7 +116,7 @@ LATTICES = list(lattices())
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_sensitivities_are_those_of_every_pair_of_columns(strategy, queries, neighbours):
     made = mechanism(strategy, queries, guarantee=pml.PureDP(1.0, neighbours))
-    lattice = made.strategy.on_lattice(made.workload, 20)
+    lattice = lattice_of(made.strategy, made.workload, 20)
     cells = queries.shape[1]
     columns = [lattice.image(row).astype(object) for row in np.eye(cells, dtype=np.int64)]
     differences = columns

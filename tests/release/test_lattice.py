@@ -10,11 +10,10 @@ import pytest
 from fast_sampler import no_noise
 
 from pmldesign.designs import factorize
-from pmldesign.mechanisms import mechanism
+from pmldesign.mechanisms import integers, mechanism
 from pmldesign.privacy import PML, ApproxDP, ApproxPML, Neighbours, Noise, PureDP, gaussian_delta
 from pmldesign.release import exact_noise, gaussian_parameter, laplace_parameter
 from pmldesign.strategies import ProductStrategy, Strategy, baseline
-from pmldesign.strategies.whole import integers
 from pmldesign.workloads import DenseWorkload, parse_workload
 
 RNG = np.random.default_rng(1)

@@ -7,11 +7,17 @@ from fast_sampler import fast_sampler, no_noise
 
 import pmldesign as pml
 from pmldesign.privacy import Neighbours, Noise
-from pmldesign.release import as_schema, exact_noise, half_widths, parse_queries, prepare
+from pmldesign.release import (
+    as_schema,
+    exact_noise,
+    half_widths,
+    lattice_of,
+    parse_queries,
+    prepare,
+)
 from pmldesign.strategies import (
     WeightedTablesStrategy,
     kinds_of_tables,
-    terms_lattice,
 )
 from pmldesign.workloads import RECORDS, TablesWorkload, parse_workload
 
@@ -136,7 +142,7 @@ def test_no_two_neighbours_are_farther_apart_than_the_sensitivity(seed, neighbou
     """The map to the lattice rounds, so that differences depend on where they start."""
     generator = np.random.default_rng(seed)
     strategy = products(generator, public=False)
-    lattice = terms_lattice(strategy, 20)
+    lattice = lattice_of(strategy, None, 20)
     cells = strategy.cells
     units = np.eye(cells, dtype=np.int64)
     for x in generator.integers(0, 1000, (3, cells)):

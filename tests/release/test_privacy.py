@@ -17,6 +17,7 @@ from pmldesign.release import (
     draw,
     exact_noise,
     gaussian_parameter,
+    lattice_of,
     privacy_map,
     require_agreement,
 )
@@ -36,7 +37,7 @@ def coarse(guarantee, matrix, bits=2):
     strategy = Strategy("small", np.array(matrix, dtype=float))
     queries = parse_workload(f"histogram:{strategy.cells}")
     made = mechanism(strategy, queries, guarantee=guarantee, noise="laplace")
-    lattice = made.strategy.on_lattice(made.workload, bits)
+    lattice = lattice_of(made.strategy, made.workload, bits)
     return calibrated_on(made, lattice, bits)
 
 

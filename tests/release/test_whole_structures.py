@@ -10,18 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmldesign.designs import DesignOptions, factorize, question, solve_tables
-from pmldesign.mechanisms import mechanism
+from pmldesign.mechanisms import integers, mechanism
 from pmldesign.privacy import PML, ApproxDP, Neighbours, Noise, PureDP
-from pmldesign.release import exact_noise
+from pmldesign.release import exact_noise, lattice_of
 from pmldesign.strategies import (
     BlockStrategy,
     ChainStrategy,
     ProductStrategy,
     Strategy,
     TablesStrategy,
-    chain_lattice,
 )
-from pmldesign.strategies.whole import integers
 from pmldesign.workloads import parse_workload
 
 
@@ -97,7 +95,7 @@ def never_written_out(monkeypatch):
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_neighbours_are_no_farther_apart_than_the_sensitivity(strategy, queries, neighbours):
     made = mechanism(strategy, queries, guarantee=ApproxDP(1.0, 1e-6, neighbours))
-    lattice = made.strategy.on_lattice(made.workload, 12)  # coarse, so that rounding counts
+    lattice = lattice_of(made.strategy, made.workload, 12)  # coarse, so that rounding counts
     cells, generator = queries.shape[1], np.random.default_rng(3)
     for data_size in (2, 10, 10**3, 10**6, 10**12):
         x = generator.integers(1, data_size, cells)
@@ -153,7 +151,7 @@ def test_long_running_sums_are_measured_by_their_recurrence(text, neighbours, mo
     monkeypatch.undo()  # beyond WRITTEN_CELLS distances are bounds
     strategy = factorize(text, rel_gap=1e-2, buffers=3).strategy
     assert isinstance(strategy, ChainStrategy)
-    lattice, generator = chain_lattice(strategy, 16), np.random.default_rng(6)
+    lattice, generator = lattice_of(strategy, parse_workload(text), 16), np.random.default_rng(6)
     for x in generator.integers(0, 1000, (3, strategy.cells)):
         units = np.eye(strategy.cells, dtype=np.int64)
         images = [lattice.image(x + unit) for unit in units]

@@ -81,11 +81,10 @@ def of_product(strategy):
 
 def of_blocks(strategy):
     rows = []
-    for place in itertools.product(*(range(len(basis)) for basis in strategy.bases)):
-        block = int(strategy.combinations[place])
-        if block >= 0:
+    for block, measured in enumerate(strategy.blocks):
+        for place in np.argwhere(strategy.combinations == block):
             parts = [real(basis)[:, [k]].T for basis, k in zip(strategy.bases, place, strict=True)]
-            parts.insert(strategy.index, exact_rows(strategy.blocks[block]))
+            parts.insert(strategy.index, exact_rows(measured))
             rows.append(kron(parts))
     return np.concatenate(rows)
 

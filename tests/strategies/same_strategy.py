@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pmldesign.privacy import Neighbours, Noise
+from pmldesign.release import lattice_of
 
 
 def well_conditioned(rng, rows, cells):
@@ -47,7 +48,7 @@ def assert_answers(strategy, dense, workload, rng):
 
 def assert_exact_lattice(strategy, workload, rng):
     """Whole numbers that are linear in the cells, with the sensitivities of all columns."""
-    lattice = strategy.on_lattice(workload, 12)
+    lattice = lattice_of(strategy, workload, 12)
     x = rng.integers(0, 100, strategy.cells)
     Z = np.array([lattice.image(cell) for cell in np.eye(strategy.cells, dtype=np.int64)]).T
     assert (lattice.image(x) == Z @ x).all()

@@ -15,6 +15,7 @@ from pmldesign import factorize
 from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours, Noise
+from pmldesign.release import lattice_of
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import DenseWorkload, Public, RegionsWorkload, as_public, tops_of
 from pmldesign_solvers.trees import Tree
@@ -119,7 +120,7 @@ def test_whole_numbers_of_neighbours_are_as_close_as_is_said(case):
     if made is None:
         return
     _, workload, _, strategy, public = made
-    lattice = strategy.on_lattice(workload.beside(public), 12)
+    lattice = lattice_of(strategy, workload.beside(public), 12)
     Z = np.array([lattice.image(cell) for cell in np.eye(strategy.cells, dtype=np.int64)]).T
     same = public.groups[:, None] == public.groups
     apart = np.abs(Z[:, :, None] - Z[:, None]).astype(object)

@@ -11,6 +11,7 @@ from region_parts import TREES, region_part, rows_of
 from pmldesign import PureDP, factorize, mechanism
 from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.privacy import Neighbours, Noise
+from pmldesign.release import lattice_of
 from pmldesign.strategies import RegionTablesStrategy, cells_alone, measured
 from pmldesign.workloads import DenseWorkload, RangeWorkload, RegionTablesWorkload
 from pmldesign_solvers.tables import Measured
@@ -116,7 +117,7 @@ def test_strategy_is_its_matrix(case):
 def test_noise_on_whole_numbers_is_of_what_is_measured(case):
     """Distances of whole numbers are not larger than they are said to be."""
     rng, workload, _, strategy, _ = case
-    lattice = strategy.on_lattice(workload, 30)
+    lattice = lattice_of(strategy, workload, 30)
     x = rng.integers(0, 1000, strategy.cells)
     np.testing.assert_allclose(
         lattice.units * lattice.image(x).astype(float), strategy.measure(x), atol=1e-4

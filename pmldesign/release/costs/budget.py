@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from pmldesign.arguments import as_number, number, positive, probability
 from pmldesign.errors import InfeasibleError, InvalidInputError
+from pmldesign.mechanisms.lattice import SENSITIVITY_ROUNDING
 from pmldesign.privacy.analytic_gaussian import gaussian_delta
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import as_written
@@ -15,7 +16,6 @@ from pmldesign.release.costs.plan import Plan
 from pmldesign.release.costs.unit import Unit, unit_of
 from pmldesign.release.noise import ExactNoise
 from pmldesign.release.people.schema import Schema
-from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 
 
 @dataclass(frozen=True)

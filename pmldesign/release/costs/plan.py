@@ -47,11 +47,11 @@ from pmldesign.arguments import (
     probability,
 )
 from pmldesign.errors import InvalidInputError, require_extra
+from pmldesign.mechanisms.lattice import SENSITIVITY_ROUNDING
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
 from pmldesign.release.noise import ExactNoise
-from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 
 ALLOWANCE = 1e-13
 """Of delta: transforms of a million numbers are off by 1e-15 in the tests."""

@@ -32,6 +32,7 @@ from pmldesign.arguments import flags, instance
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
 from pmldesign.files.atomic import PathName, atomic_write
+from pmldesign.mechanisms.lattice import SENSITIVITY_ROUNDING
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.calibration import gaussian_scale
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee
@@ -49,7 +50,6 @@ from pmldesign.release.result import ReleasedTable, decimals_for, table_bytes
 from pmldesign.release.sampler import Sampler, draw
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.persons import as_person_rows
-from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import Drawn
 from pmldesign_solvers.operators.operator import Array

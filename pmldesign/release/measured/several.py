@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.mechanisms.lattice import SENSITIVITY_ROUNDING
 from pmldesign.privacy.composition import composed
 from pmldesign.privacy.curves import PrivacyCurve, pure_curve
 from pmldesign.privacy.guarantees import ApproxDP, Guarantee, PureDP
@@ -46,7 +47,6 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.arguments import ANSWER_TOLERANCE
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.residuals import contrasts
-from pmldesign.strategies.whole.lattice import SENSITIVITY_ROUNDING
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS

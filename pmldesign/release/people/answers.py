@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.mechanisms.integers import EXACT_INT64, Integers
 from pmldesign.release.people.columns import texts_of
 from pmldesign.release.people.near import problem, similar
 from pmldesign.release.people.query import (
@@ -33,7 +34,6 @@ from pmldesign.release.people.relation import Relation, opened
 from pmldesign.release.people.schema import Schema
 from pmldesign.release.people.sources import DUCKDB, source_of
 from pmldesign.release.people.values import NOTHING, ROUNDED, literal, quoted
-from pmldesign.strategies.whole.integers import EXACT_INT64, Integers
 
 MOST_PEOPLE = 2**53
 """Sums of counts up to here are exact in floating point."""

@@ -12,11 +12,11 @@ import numpy as np
 from pmldesign.arguments import real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.workloads import read_matrix_file
+from pmldesign.mechanisms.integers import Integers
+from pmldesign.mechanisms.lattice import TableCounts
 from pmldesign.release.people.answers import MOST_PEOPLE, answer_of
 from pmldesign.release.people.schema import Schema, read_schema
 from pmldesign.release.people.sources import is_people, source_of
-from pmldesign.strategies.whole.integers import Integers
-from pmldesign.strategies.whole.tables import TableCounts
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 

@@ -26,9 +26,9 @@ from fractions import Fraction
 from typing import Any
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.mechanisms.integers import Integers
 from pmldesign.privacy.outward import as_written, shortest
 from pmldesign.release.people.attribute import Attribute, only_known
-from pmldesign.strategies.whole.integers import Integers
 
 LARGEST_DENOMINATOR = 2**32
 """Of the weights of one attribute: noise on the lattice has 55 bits."""

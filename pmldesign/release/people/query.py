@@ -33,6 +33,7 @@ from functools import cached_property
 from itertools import product
 
 from pmldesign.errors import InvalidInputError, require_extra
+from pmldesign.mechanisms.integers import EXACT_INT64
 from pmldesign.release.people.columns import Column, floating_sql, select, text_sql, texts_of
 from pmldesign.release.people.numbers import Number
 from pmldesign.release.people.schema import Combination, Schema
@@ -43,7 +44,6 @@ from pmldesign.release.people.values import (
     person_sql,
     quoted,
 )
-from pmldesign.strategies.whole.integers import EXACT_INT64
 
 DIALECTS = tuple(MARKS)
 PLACEHOLDER = "{table}"

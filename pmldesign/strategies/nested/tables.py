@@ -52,7 +52,6 @@ from pmldesign_solvers.trees.tree import Tree
 
 if TYPE_CHECKING:
     from pmldesign.strategies.base import Strategy
-    from pmldesign.strategies.whole.lattice import Lattice
 
 UNKNOWN = 1e-20 / FAINT
 """A variance, for weights of size 1, from which on nothing is measured."""
@@ -287,17 +286,6 @@ class RegionTablesStrategy(StructuredStrategy):
             public=public,
         )
         return other
-
-    def on_lattice(
-        self,
-        workload: Workload,  # noqa: ARG002
-        bits: int,
-        beside: Strategy | None = None,
-    ) -> Lattice:
-        """Tables, each times a whole number."""
-        from pmldesign.strategies.whole.structures import region_tables_lattice
-
-        return region_tables_lattice(beside or self, self, bits)
 
     @property
     def _known(self) -> Flags | None:

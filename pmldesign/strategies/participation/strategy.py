@@ -6,9 +6,7 @@ neighbours are is another question (`distances`), and with it the scale of the n
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from pmldesign.arguments import member
 from pmldesign.errors import InvalidInputError
@@ -23,14 +21,10 @@ from pmldesign.strategies.participation.schema import (
     AnyParticipation,
     SampledParticipation,
     participation_refusal,
-    rows_of,
 )
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Indices
-
-if TYPE_CHECKING:
-    from pmldesign.strategies.whole.lattice import Lattice
 
 
 class ParticipationStrategy(Strategy):
@@ -137,15 +131,6 @@ class ParticipationStrategy(Strategy):
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` where the structure of R tells it."""
         return self.whole.norm_by_structure(workload, power)
-
-    def on_lattice(self, workload: Workload, bits: int, beside: Strategy | None = None) -> Lattice:
-        """R in whole numbers, for the rows of a person.
-
-        Raises:
-            InvalidInputError: participation in the steps of a stream.
-        """
-        lattice = self.whole.on_lattice(workload, bits, beside)
-        return replace(lattice, rows=rows_of(self.participation))
 
     @property
     def sampling(self) -> Sampling | None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,9 +37,6 @@ from pmldesign_solvers.joint.spaces import Inverse, Spaces, frame_of
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure import kronecker
-
-if TYPE_CHECKING:
-    from pmldesign.strategies.whole.lattice import Lattice
 
 FLAT = 1e-12
 """Part of R_T below which what is left without the mean is rounding."""
@@ -126,16 +122,10 @@ class TableMatricesStrategy(CountsStrategy):
         return 4.0 * WRITTEN_CELLS if self.public else 0.0
 
     @cached_property
-    def terms(self) -> list[Term]:
+    def terms(self) -> list[Term]:  # type: ignore[override]
         """The matrix of each table."""
         pairs = zip(self.subsets, self.matrices, strict=True)
         return [Term(T, (R.shape[1],), (R,)) for T, R in pairs]
-
-    def table_lattice(self, bits: int) -> Lattice | None:
-        """Beyond WRITTEN_CELLS cells the matrices in whole numbers."""
-        from pmldesign.strategies.whole.structures import terms_lattice
-
-        return None if self.few else terms_lattice(self, bits)
 
     def estimate(self, measurements: Array) -> Array:
         """A histogram with the coordinates that were measured, shape (n,) or (n, c).

@@ -35,7 +35,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import compress
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,7 +50,7 @@ from pmldesign.strategies.arguments import (
 )
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.residuals import (
-    contrasts,
+    Contrasts,
     coordinates_of_tables,
     tables_of_coordinates,
 )
@@ -70,13 +69,11 @@ from pmldesign.workloads.tables.base import (
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
 from pmldesign.workloads.tables.same import Table, as_tables_over
 from pmldesign_solvers.operators.operator import Array, Indices, power_mean
+from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.cell_pairs import OpenParts
 from pmldesign_solvers.structure.subsets import residual_spaces
 from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.tables.variances import Asked, Variances, asked, asked_plain
-
-if TYPE_CHECKING:
-    from pmldesign.strategies.whole.lattice import Lattice
 
 WEIGHT_UNITS = 4.0
 """Units of 2^-53 that s_T^(1/2) and its product with a row are off by."""
@@ -205,30 +202,21 @@ class TablesStrategy(CountsStrategy):
         ]
         return product_labels(parts)
 
-    def table_lattice(self, bits: int) -> Lattice | None:
-        """Contrasts of tables, each times a whole number; else coordinates in whole numbers.
-
-        Ordered coordinates of few cells are a matrix.
-        """
-        from pmldesign.strategies.whole.structures import terms_lattice
-        from pmldesign.strategies.whole.tables import residual_lattice
-
-        if not self.ordered:
-            return residual_lattice(self, bits)
-        return None if self.few else terms_lattice(self, bits)
-
     @cached_property
-    def terms(self) -> list[Term]:
+    def terms(self) -> list[Term]:  # type: ignore[override]
         """The coordinates of each T."""
         used = set().union(*self.residuals)
-        rows = {
-            i: self.ordered[i].rows if i in self.ordered else contrasts(np.eye(self.sizes[i]))
-            for i in used
-        }
-        return [
-            Term(T, tuple(self.sizes[i] for i in T), tuple(rows[i] for i in T), root)
-            for T, root in zip(self.residuals, self._roots.tolist(), strict=True)
-        ]
+        plain = {i: Contrasts(self.sizes[i]) for i in used if i not in self.ordered}
+        rows: dict[int, Array | Contrasts] = {i: part.rows for i, part in self.ordered.items()}
+        rows |= plain
+        units = {i: np.ones(self.sizes[i] - 1) for i in self.ordered}
+        units |= {i: math.sqrt(own.values) / own.lengths for i, own in plain.items()}
+        terms = []
+        for T, root in zip(self.residuals, self._roots.tolist(), strict=True):
+            weights = root * kronecker.outer([units[i] for i in T])
+            axes = tuple(self.sizes[i] for i in T)
+            terms.append(Term(T, axes, tuple(rows[i] for i in T), weights))
+        return terms
 
     @cached_property
     def counts(self) -> MarginalsWorkload:

@@ -54,7 +54,6 @@ from pmldesign_solvers.tables.free_vector import Measured
 
 if TYPE_CHECKING:
     from pmldesign.strategies.row_kinds import RowKinds
-    from pmldesign.strategies.whole.lattice import Lattice
 
 MOST_ROWS = 2**28
 """Entries of all kinds of rows of L, some formed at a time: a quarter of a minute."""
@@ -154,7 +153,7 @@ class WeightedTablesStrategy(CountsStrategy):
         )
 
     @cached_property
-    def terms(self) -> list[Term]:
+    def terms(self) -> list[Term]:  # type: ignore[override]
         """The design of each attribute of each S."""
         return [
             Term(S, tuple(self.sizes[i] for i in S), tuple(self.designs.get(i) for i in S), weight)
@@ -207,15 +206,6 @@ class WeightedTablesStrategy(CountsStrategy):
         from pmldesign.strategies.row_kinds import kinds_of_tables
 
         return kinds_of_tables(self, workload, MOST_ROWS, most)
-
-    def table_lattice(self, bits: int) -> Lattice | None:
-        """Tables, each times a whole number; designs of more cells in whole numbers."""
-        from pmldesign.strategies.whole.structures import terms_lattice
-        from pmldesign.strategies.whole.tables import weighted_lattice
-
-        if not self.designs:
-            return weighted_lattice(self, bits)
-        return None if self.few else terms_lattice(self, bits)
 
     def estimate(self, measurements: Array) -> Array:
         """A histogram with the coordinates that were measured, as `TablesStrategy.estimate`."""

@@ -2,8 +2,7 @@ r"""A strategy of whole numbers: what is measured exactly, so that the noise can
 
 A strategy R becomes  R' = diag(u) Z  with Z an integer matrix and units u > 0, all nearly equal.
 The release is y = Z x + eta with whole numbers eta, and everything after it is a function of y.
-Row i of R' x is estimated by u_i y_i. Every strategy says which Z it has (`Strategy.on_lattice`):
-`matrices`, `structures` and `tables` find them.
+Row i of R' x is estimated by u_i y_i. `release.lattices` has Z for every strategy.
 """
 
 from __future__ import annotations
@@ -11,26 +10,54 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
-from pmldesign.privacy.neighbours import Neighbours, pairwise_distances
-from pmldesign.privacy.noise import Noise
-from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.persons import ANY, PersonRows, person_sensitivity
-from pmldesign.strategies.whole.integers import (
+from pmldesign.mechanisms.integers import (
     EXACT_FLOAT,
     Image,
     Integers,
     largest_absolute_column,
     largest_square_column,
 )
+from pmldesign.privacy.neighbours import Neighbours, pairwise_distances
+from pmldesign.privacy.noise import Noise
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.participation.persons import ANY, PersonRows, person_sensitivity
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 
 SENSITIVITY_ROUNDING = 2.0**-40
 """Relative allowance for sensitivities that are evaluated in floating point: the sums have fewer
 than 2^12 roundings of 2^-53 each. It also covers kappa < 1e-20 of the discrete Gaussian."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableCounts:
+    """The tables of people, where the histogram would be too large.
+
+    Attributes:
+        tables: for each set of attributes the counts, the last attribute fastest.
+        total: of each of them: the number of records, times D where counts are parts of 1/D.
+    """
+
+    tables: list[Integers]
+    total: int
+
+
+class TableImage(NamedTuple):
+    """Z x from tables.
+
+    Attributes:
+        sizes: number of values of each attribute.
+        subsets: the attributes of each table.
+        of_tables: Z x from these tables.
+    """
+
+    sizes: tuple[int, ...]
+    subsets: tuple[tuple[int, ...], ...]
+    of_tables: Callable[[Sequence[Integers]], Integers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +71,11 @@ class Lattice:
         units: u, shape (r,).
         image: x -> Z x.
         matrix: Z where it is written out.
-        factors: Z_1 ... Z_m of a product without weights.
         slack: by how many units an entry of the difference of two images may be more than that
             of `measured`.
         distortion: by what part the sensitivities of `measured` may be too small.
         bias: largest entry of R' - R where `estimator` is R, else 0.
-        sizes: number of values of each attribute, where tables are all that is measured.
-        subsets: the sets of attributes of these tables.
-        of_tables: Z x from these tables.
+        tables: that are all that is measured; None where Z x needs the histogram.
         lengths: sensitivities that are known exactly.
         rows: of one person, who are neighbours with and without all of them; None for one row.
     """
@@ -61,13 +85,10 @@ class Lattice:
     units: Array
     image: Image
     matrix: Integers | None = None
-    factors: tuple[Integers, ...] = ()
     slack: float = 0.0
     distortion: float = 0.0
     bias: float = 0.0
-    sizes: tuple[int, ...] = ()
-    subsets: tuple[tuple[int, ...], ...] = ()
-    of_tables: Callable[[Sequence[Integers]], Integers] | None = None
+    tables: TableImage | None = None
     lengths: Mapping[tuple[Neighbours, Noise], int] = field(default_factory=dict)
     rows: PersonRows | None = None
 
@@ -92,11 +113,10 @@ class Lattice:
             return self.lengths[neighbours, noise], True
         if noise is Noise.CUBE:
             return self._largest_entry(neighbours)
-        written = self.factors if self.matrix is None else (self.matrix,)
-        if written and neighbours is Neighbours.ADD_REMOVE:
+        if self.matrix is not None and neighbours is Neighbours.ADD_REMOVE:
             laplace = noise is Noise.LAPLACE
             norm_of = largest_absolute_column if laplace else largest_square_column
-            return math.prod(map(norm_of, written)), True
+            return norm_of(self.matrix), True
         if (
             self.matrix is not None
             and noise is Noise.LAPLACE

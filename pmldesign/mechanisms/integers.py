@@ -1,7 +1,4 @@
-"""Products of matrices and vectors of whole numbers, exact whatever their size.
-
-Matrices are rounded to whole numbers times a unit, within the row space of whole queries.
-"""
+"""Products of matrices and vectors of whole numbers, exact whatever their size."""
 
 from __future__ import annotations
 
@@ -10,11 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
-from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
 
 Integers = NDArray[Any]
@@ -24,10 +18,7 @@ Image = Callable[[Integers], Integers]
 
 ROWS = 2**12
 """Of so many rows the sums of squares of 25 bits stay below 2^62."""
-
 EXACT_FLOAT, EXACT_INT64 = 2**53, 2**62
-SPAN = 1e-9
-"""R = M S holds if no row of R is farther from the row space of S than this part of it."""
 
 
 def times(matrix: Integers, x: Integers) -> Integers:
@@ -124,40 +115,3 @@ def rounded_matrix(matrix: Array, bits: int) -> tuple[Integers, float, bool]:
     moved = np.ldexp(matrix, bits - top)
     rounded = np.rint(moved)
     return rounded.astype(np.int64), math.ldexp(1.0, top - bits), bool((rounded == moved).all())
-
-
-def independent_rows(workload: Workload) -> Integers | None:
-    """S: independent queries that span all, if queries are whole; None if they are not."""
-    try:
-        queries, spanned = workload.whole.to_dense(), workload.to_dense()
-    except InvalidInputError:
-        return None
-    if (queries != np.rint(queries)).any() or np.abs(queries).max() > 2**20:
-        return None
-    triangle, order = scipy.linalg.qr(spanned.T, mode="r", pivoting=True)
-    sizes = np.abs(np.diag(triangle))
-    rank = int((sizes > 1e-10 * sizes[0]).sum())
-    return queries[np.sort(order[:rank])].astype(np.int64)
-
-
-def through_rows(
-    matrix: Array, rows: Integers, bits: int, project: Callable[[Array], Array]
-) -> tuple[Integers, float] | None:
-    """Z = round(2^k M) S and 2^-k for R = M S P; None if R is not of that form.
-
-    Args:
-        matrix: R, shape (r, n).
-        rows: S.
-        bits: k.
-        project: X -> X P.
-    """
-    span = project(rows.astype(np.float64))
-    mixing = np.linalg.lstsq(span.T, matrix.T, rcond=None)[0].T.astype(np.float64)
-    missed = np.abs(mixing @ span - matrix).max()
-    if missed > SPAN * np.abs(matrix).max():
-        return None
-    rounded, unit, _ = rounded_matrix(mixing, min(bits, 40))
-    product = times(rounded, rows)
-    if product.dtype == object or np.abs(product).max() >= 2**49:
-        return None
-    return product, unit

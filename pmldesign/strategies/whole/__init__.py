@@ -1,1 +1,0 @@
-"""Strategies in whole numbers, which noise can be drawn on exactly."""
