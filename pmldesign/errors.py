@@ -4,8 +4,9 @@ Messages name the argument, say what was got and what is allowed, and what to tr
 """
 
 import re
-from functools import cache
 from importlib.util import find_spec
+
+from pmldesign._version import FORMAT, version
 
 UNBIASED, FORKED = "0.14.2", (0, 15, 0)
 """The first OpenDP whose exact noise has its law (docs/errata.md), and the last version with
@@ -27,14 +28,6 @@ def require_extra(what: str, package: str, extra: str, instead: str = "") -> Non
             f"{what} needs opendp {UNBIASED} or later, here is {installed}, whose noise is biased"
             " and loses more privacy than is promised: pip install --upgrade opendp"
         )
-
-
-@cache
-def version(package: str) -> str:
-    """The version of an installed package, whose page of facts is read once."""
-    from importlib import metadata
-
-    return metadata.version(package)
 
 
 def is_biased(installed: str) -> bool:
@@ -90,6 +83,23 @@ class FileError(PmldesignError, OSError):
     """A file cannot be read or written."""
 
     exit_code = 6
+
+
+def require_format(name: str, stated: object) -> None:
+    """Refuse a file of another format.
+
+    Args:
+        name: of the file.
+        stated: the format that it states.
+
+    Raises:
+        FileError: another one than FORMAT.
+    """
+    if type(stated) is not int or stated != FORMAT:
+        raise FileError(
+            f"{name} has format {stated!r:.40}, and this version of pmldesign reads format {FORMAT}"
+            " only; write it again, or read it with the version that wrote it"
+        )
 
 
 class VerificationError(PmldesignError):

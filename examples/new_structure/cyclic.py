@@ -148,7 +148,7 @@ def register() -> None:
             "cyclic", ("N", "W"), "sums of W of N cells in a circle", "cyclic:24,8", CyclicWorkload
         )
     )
-    structures.FORMS.append(structures.Form("cyclic", CyclicStrategy, "kernel", (plain("kernel"),)))
+    structures.FORMS.append(structures.Form("cyclic", CyclicStrategy, (plain("kernel"),)))
     # 3. Its solver, before those for any matrix.
     dispatch.ROUTES.insert(
         0,

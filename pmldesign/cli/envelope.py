@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from pmldesign._version import FORMAT, version
 from pmldesign.cli.documents.document import Document, Picture, Section, Table, records
 from pmldesign.cli.options.fields import (
     Outputs,
@@ -34,7 +35,6 @@ from pmldesign.envelope import (
     maximal_leakage_bound,
     pointwise_leakage,
 )
-from pmldesign.errors import version
 from pmldesign.files import atomic_write, load_channel
 from pmldesign.privacy.outward import to_places
 from pmldesign.verify.report import KEY, OBJECT, digest_of_object
@@ -123,7 +123,7 @@ def _certify(data: Mapping[str, Any], channel: Channel, path: Path) -> None:
     """Write the channel, both bounds, and what proves them."""
     value = exact_envelope(channel, data["delta"])
     content: dict[str, Any] = {
-        "format": 1,
+        "format": FORMAT,
         "pmldesign": version("pmldesign"),
         "channel": data["channel"],
         "matrix": channel.matrix.tolist(),

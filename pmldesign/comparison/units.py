@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pmldesign._version import FORMAT, version
 from pmldesign.comparison.comparison import assembled
 from pmldesign.comparison.parallel import Workers
 from pmldesign.comparison.rows import BOUNDS, SHOWN, UNWEIGHTED, Row
 from pmldesign.comparison.tasks import DESIGNED, Task, Work
 from pmldesign.designs.options import DesignOptions
-from pmldesign.errors import PmldesignError, version
+from pmldesign.errors import PmldesignError
 from pmldesign.mechanisms import NoiseChoice, require_feasible
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.strategies import Strategy
@@ -108,7 +109,7 @@ class Unit:
 
     def __post_init__(self) -> None:
         told = (
-            version("pmldesign"),
+            (FORMAT, version("pmldesign")),
             self.workload.told,
             self.p,
             [

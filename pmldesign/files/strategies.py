@@ -9,8 +9,7 @@ takes part, where that is not once, and `own_grid` that the noise is on the grid
 measurements. A strategy of certified norm also has its dual weights `dual_u`
 and `dual_w`, and both bounds in the header. What is read back is R, and the numbers are checked:
 everything else follows from R and the workload, and is recomputed. `pmldesign.verify`
-checks what a file claims. Format 1 had no sizes, versions, errors and digest.
-Any workload file may also be read as a strategy matrix.
+checks what a file claims. Any workload file may also be read as a strategy matrix.
 
 Strategies with structure are written as what they are made of (`files.structures`): those for
 streams and for tables always, others where R or L would have more than WRITTEN_ENTRIES entries. For
@@ -31,9 +30,10 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign._version import FORMAT, version
 from pmldesign.arguments import instance
 from pmldesign.designs.results import Design
-from pmldesign.errors import FileError, InvalidInputError, PmldesignError, version
+from pmldesign.errors import FileError, InvalidInputError, PmldesignError, require_format
 from pmldesign.factorization import public_for
 from pmldesign.files.arrays import Archive, file_name, reason, whole_numbers
 from pmldesign.files.atomic import PathName, as_path, atomic_write, check_writable
@@ -49,9 +49,6 @@ from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array
 
-FORMAT = 2
-READABLE = (1, 2)
-"""Format that is written, and those that are read."""
 WRITTEN_ENTRIES = 2**22
 """Largest R and L of a product that are written out (32 MiB each): the inverse of one of
 4096 x 4096 that is read back takes most of a minute."""
@@ -182,7 +179,7 @@ def read_strategy(path: PathName) -> Strategy:
         path: a strategy file, or any workload file (.npy, .npz, .csv, .mtx) taken as R.
 
     Raises:
-        FileError: missing, unreadable, damaged, or written by a later version.
+        FileError: missing, unreadable, damaged, or of another format.
         InvalidInputError: the matrix is no strategy.
     """
     return read_held(path)[0]
@@ -255,16 +252,12 @@ def _duals(design: Design) -> dict[str, Any]:
 def _checked_header(name: str, arrays: Archive) -> dict[str, Any]:
     """The header of a strategy file of this format."""
     header: dict[str, Any] = json.loads(str(arrays["header"]))
-    if header["format"] not in READABLE:
-        raise FileError(
-            f"{name}: strategy format {header['format']!r:.40} is not {FORMAT} or an earlier one; "
-            "read it with the version of pmldesign that wrote it"
-        )
+    require_format(name, header["format"])
     return header
 
 
 def _checked_guarantee(name: str, header: Mapping[str, Any]) -> Guarantee | None:
-    """The guarantee in a header; None where there is none, or from before it had numbers."""
+    """The guarantee in a header; None where there is none."""
     numbers = header.get("guarantee_numbers")
     if numbers is None:
         return None
@@ -293,7 +286,7 @@ def _read_archive(path: Path) -> tuple[Strategy, dict[str, Any]] | None:
             _checked_guarantee(name, header)
             strategy = _read_arrays(name, arrays, header)
             schema = as_participation(header.get("participation"))
-            return None if strategy is None else (with_participation(strategy, schema), header)
+            return with_participation(strategy, schema), header
         except PmldesignError:
             raise
         except MemoryError:
@@ -302,16 +295,16 @@ def _read_archive(path: Path) -> tuple[Strategy, dict[str, Any]] | None:
             raise FileError(f"{name} is damaged or no strategy file: {reason(error)}") from None
 
 
-def _read_arrays(name: str, arrays: Archive, header: Mapping[str, Any]) -> Strategy | None:
-    """What the arrays of a strategy file stand for; None if they are no strategy."""
+def _read_arrays(name: str, arrays: Archive, header: Mapping[str, Any]) -> Strategy:
+    """The strategy that the arrays of a file stand for."""
     from pmldesign.files.structures import read_structure, read_tables
 
     known = header.get("known")
     if known is not None and "counted" not in arrays:
         return _known_strategy(name, arrays, str(known), header.get("form"))
-    if "form" in header or "strategy" not in arrays:
-        structure = read_structure(name, arrays, header.get("form"))
-        if known is not None and structure is not None:
+    if "form" in header:
+        structure = read_structure(name, arrays, header["form"])
+        if known is not None:
             structure.public = replace(structure.public, name=str(known))
         return structure
     strategy = Strategy(name, arrays["strategy"])

@@ -30,13 +30,12 @@
     weighted tables `sizes` of the attributes, `tables` (sets) and `weights`; `designed` (the
                 attributes with a design) and `design_0`, ... (D of each) if there are any
 
-The header names the form; in files from before there were names the arrays tell it.
+The header names the form.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +85,6 @@ class Form:
     Attributes:
         name: what the header of a file calls it.
         kind: the class.
-        mark: pattern of the name of an array that tells it in files from before there was a name.
         parts: the arguments of the class after the name of the strategy.
         make: called with the name and the arguments in place of the class.
         always: whether small ones are written so as well, not as R and L.
@@ -94,7 +92,6 @@ class Form:
 
     name: str
     kind: type[Strategy]
-    mark: str
     parts: tuple[Part, ...]
     make: Callable[..., Strategy] | None = None
     always: bool = True
@@ -119,25 +116,22 @@ def form_for(strategy: Strategy, *, large: bool) -> Form | None:
     return form if form and (form.always or large or strategy.public) else None
 
 
-def read_structure(name: str, arrays: Archive, form: Any = None) -> Strategy | None:
-    """The strategy that arrays of a file stand for; None if they are of no form.
+def read_structure(name: str, arrays: Archive, form: Any) -> Strategy:
+    """The strategy that arrays of a file stand for.
 
     Args:
         name: of the strategy.
         arrays: of the file.
-        form: the name of their form; None in files from before there was one.
+        form: the name of their form.
 
     Raises:
         InvalidInputError: arrays that do not fit together.
         ValueError: a missing array, or a form that is none.
     """
     for known in FORMS:
-        marked = form is None and any(re.fullmatch(known.mark, key) for key in arrays.names)
-        if marked or form == known.name:
+        if form == known.name:
             return known.read(name, arrays)
-    if form is not None:
-        raise ValueError(f"there is no form {form!r:.40}")
-    return None
+    raise ValueError(f"there is no form {form!r:.40}")
 
 
 def _epochs(
@@ -278,7 +272,6 @@ FORMS = [
     Form(
         "epochs",
         EpochStrategy,
-        "epochs",
         (
             SUMS,
             whole("epochs", "cells", "designed_for.times", "designed_for.apart"),
@@ -290,23 +283,20 @@ FORMS = [
     Form(
         "toeplitz",
         ToeplitzStrategy,
-        "coefficients",
         (SUMS, plain("coefficients")),
         _toeplitz,
         always=False,
     ),
-    Form("stream", StreamStrategy, "u", (SUMS, STREAM_U, plain("w"), NODES)),
+    Form("stream", StreamStrategy, (SUMS, STREAM_U, plain("w"), NODES)),
     Form(
         "recurrence",
         FactorStrategy,
-        "gains",
         (SUMS, plain("diagonal"), plain("gains"), plain("decays")),
     ),
-    Form("all ranges", AllRangesStrategy, "poles", (plain("w"), NODES)),
+    Form("all ranges", AllRangesStrategy, (plain("w"), NODES)),
     Form(
         "product",
         ProductStrategy,
-        "factor_[0-9]+",
         (matrices("factor", "factors"), PRODUCT_WEIGHTS, TABLE, PLACE),
         _product,
         always=False,
@@ -314,14 +304,12 @@ FORMS = [
     Form(
         "regions",
         RegionsStrategy,
-        "parents",
         (whole("parents", "tree.parents"), plain("node_weights")),
         from_nodes,
     ),
     Form(
         "region tables",
         RegionTablesStrategy,
-        "node_weights",
         (
             whole("parents", "tree.parents"),
             SIZES,
@@ -331,11 +319,10 @@ FORMS = [
         ),
         from_table_nodes,
     ),
-    Form("rows", IdentityAndRows, "diagonal", (plain("diagonal"), plain("rows")), always=False),
+    Form("rows", IdentityAndRows, (plain("diagonal"), plain("rows")), always=False),
     Form(
         "blocks",
         BlockStrategy,
-        "block_[0-9]+",
         (
             whole("free", "index"),
             listed("basis", "bases"),
@@ -348,14 +335,12 @@ FORMS = [
     Form(
         "table matrices",
         TableMatricesStrategy,
-        "rows_[0-9]+",
         (SIZES, sets("tables", "subsets"), listed("rows", "matrices"), CENTRED),
         _matrices_of_tables,
     ),
     Form(
         "weighted tables",
         WeightedTablesStrategy,
-        "tables",
         (
             SIZES,
             sets("tables", "subsets"),
@@ -366,10 +351,8 @@ FORMS = [
     Form(
         "coordinates",
         TablesStrategy,
-        "residuals",
         (SIZES, sets("residuals"), plain("precisions"), ORDERED, TABLE),
         _coordinates,
     ),
 ]
-"""A new form gets its row here. Old files are told in this order: a mark may be an array of forms
-before."""
+"""A new form gets its row here."""

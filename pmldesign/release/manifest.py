@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.errors import version
+from pmldesign._version import FORMAT, version
 from pmldesign.mechanisms.integers import Image
 from pmldesign.mechanisms.lattice import SENSITIVITY_ROUNDING, Lattice
 from pmldesign.privacy.guarantees import Guarantee
@@ -33,7 +33,6 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Array
 
-FORMAT = 2
 DISTANCES = {
     Noise.GAUSSIAN: "the squared l2 norm, in squared units",
     Noise.LAPLACE: "the l1 norm, in units",

@@ -34,7 +34,8 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.errors import InvalidInputError, require_extra, version
+from pmldesign._version import version
+from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.mechanisms.integers import Integers
 from pmldesign.privacy.noise import Noise
 

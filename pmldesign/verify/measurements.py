@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from pmldesign._version import FORMAT
 from pmldesign.verify.forms.form import COUNTS, POSITIVE, VECTOR
 from pmldesign.verify.forms.known_tables import shared_sets
 from pmldesign.verify.forms.persons import Persons, agreeing
@@ -36,8 +37,6 @@ from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Arrays, Checks, Header
 from pmldesign.verify.strategies import check_content, check_digest, form_of
 
-FORMAT = 2
-"""Of the manifest."""
 CLAIMS = ("manifest", "decimals", "own_grid", "release")
 ARRAYS = {"measured": VECTOR, "units": POSITIVE, "records": COUNTS}
 """Of a file of measurements, beside those of a strategy."""

@@ -3,7 +3,7 @@
 Claims come in groups, each there as a whole or not at all: what the file is about, always; noise
 that meets a guarantee; bounds on the norm, with the dual weights that prove the lower one. A file
 without one of them, with another one, or with a number out of its range is no statement. Errors
-may be left out, which is said. Format 1 had fewer claims: what it lacks is not checked.
+may be left out, which is said.
 """
 
 from __future__ import annotations
@@ -91,9 +91,6 @@ BESIDE = {
 measurements, and what is no matrix."""
 CLAIMS = ABOUT | NOISE | ERRORS | NORM | BESIDE
 """Of a header, with what they may be."""
-LATER = {*ABOUT, "sensitivity", "achieved"} - {"format", "p", "neighbours"}
-"""What format 1 may lack while the rest is checked."""
-
 
 DUALS: tuple[dict[str, Domain], ...] = (
     {"dual_u": WEIGHTS, "dual_w": Domain(axes=(1, 2, 3))},
@@ -105,19 +102,13 @@ STEPS = {"dual_steps": Domain(0, whole=True, axes=(2,))}
 
 def stated(header: Header, arrays: Arrays, checks: Checks) -> tuple[Header, Form] | None:
     """The header without groups that are not whole, and the form, if any; adds what fits."""
-    early, kept, before = header.get("format") == 1, dict(header), list[str]()
+    kept = dict(header)
     lacking = [name for name in ABOUT if name not in header]
     for group in (NOISE, NORM):
         some = [name for name in group if name in header]
         if some and len(some) < len(group):
             lacking += [name for name in group if name not in header]
-            if not early or not LATER.issuperset(lacking):
-                kept = {name: value for name, value in kept.items() if name not in group}
-                before += [*some, *(ERRORS.keys() & header.keys() if group is NOISE else ())]
-    before += [name for name in lacking if early and name in (*LATER, "guarantee_numbers")]
-    for name in before if early else ():
-        checks.unchecked(name, "the file is from before there was one")
-    lacking = [name for name in lacking if name not in before]
+            kept = {name: value for name, value in kept.items() if name not in group}
     more = [name for name in header if name not in CLAIMS]
     of_noise = (*ERRORS, "own_grid")
     more += [name for name in of_noise if name in header and "noise" not in header]
@@ -264,11 +255,8 @@ def _check_table(header: Header, arrays: Arrays, queries: Queries | None, checks
 
 def check_digest(header: Header, arrays: Arrays, checks: Checks) -> None:
     """Whether the file is as it was written."""
-    if KEY in header:
-        reason = "of the header and the arrays"
-        checks.state("digest", header[KEY] == digest_of(header, arrays), reason)
-    else:
-        checks.unchecked("digest", "the file is from before there was one")
+    same = header.get(KEY) == digest_of(header, arrays)
+    checks.state("digest", same, "of the header and the arrays")
 
 
 def _check_workload(header: Header, queries: Queries, checks: Checks) -> None:
@@ -303,5 +291,4 @@ def form_of(header: Header, arrays: Arrays) -> Form | None:
     """The form of a file; None if it is none."""
     if "form" in header:
         return FORMS.get(header["form"])
-    names = kinds(arrays)
-    return next((form for form in FORMS.values() if form.arrays.keys() <= names), None)
+    return FORMS["matrix and inverse" if "right_inverse" in arrays else "matrix"]

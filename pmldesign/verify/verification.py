@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from pmldesign.errors import FileError, PmldesignError, require_extra
+from pmldesign.errors import FileError, PmldesignError, require_extra, require_format
 from pmldesign.verify.queries import Queries
 from pmldesign.verify.report import Checks, Header, Verification, once
 
 MOST_BYTES, MOST_TIMES = 2**28, 16
 """Bytes of arrays that are read from any file, and from a large one, as a multiple of its size."""
-STRATEGIES, CERTIFICATES, MANIFESTS = (1, 2), (1,), (2,)
-"""Formats of the files of each kind."""
 BITS = 192
 """Of ball arithmetic."""
 
@@ -127,7 +125,7 @@ def check_file(path: str | Path, queries: Any = None, schema: str | None = None)
         kind, run = _of_object(path, read_object(path), schema, checks)
     else:
         header, arrays = read_archive(path)
-        _require_format(path, header, STRATEGIES)
+        require_format(path.name, header.get("format"))
         asked = queries if isinstance(queries, Queries | None) else Queries(np.asarray(queries))
         if "manifest" in header:
             kind = "measurements"
@@ -172,19 +170,11 @@ def _of_object(
     from pmldesign.verify.manifests import check_manifest
 
     if "post_processing" in content and "dual" in content:
-        _require_format(path, content, CERTIFICATES)
+        require_format(path.name, content.get("format"))
         return "envelope", partial(check_envelope, content, checks)
     if "lattice" in content:
-        _require_format(path, content, MANIFESTS)
+        require_format(path.name, content.get("format"))
         return "manifest", partial(check_manifest, content, path, schema, checks)
     raise FileError(
         f"{path.name} is neither the manifest of a release nor the certificate of an envelope"
     )
-
-
-def _require_format(path: Path, content: Header, formats: tuple[int, ...]) -> None:
-    if content.get("format") not in formats:
-        raise FileError(
-            f"{path.name}: format {content.get('format')!r:.40} is none of {formats}; verify it "
-            "with the version of pmldesign that wrote it"
-        )

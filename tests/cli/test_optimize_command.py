@@ -125,7 +125,7 @@ def test_the_written_strategy_is_a_factorization_with_the_stated_norm(run, tmp_p
     assert w.sum() <= 1 + 1e-12
     lower = np.linalg.norm(np.sqrt(u)[:, None] * A * np.sqrt(w), ord="nuc")
     assert lower == pytest.approx(shown["norm"]["lower"], rel=1e-12)
-    assert (header["format"], header["p"], header["neighbours"]) == (2, "4.0", "add-remove")
+    assert (header["format"], header["p"], header["neighbours"]) == (1, "4.0", "add-remove")
     assert (header["lower"], header["upper"]) == (shown["norm"]["lower"], shown["norm"]["upper"])
     assert header["workload"] == "prefix:12"
     np.testing.assert_array_equal(read_strategy("design.npz").matrix, R)

@@ -16,6 +16,7 @@ from pmldesign.files import (
     fingerprint,
     read_guarantee,
     read_strategy,
+    verify_file,
     write_strategy,
     write_workload,
 )
@@ -128,11 +129,13 @@ def test_any_workload_file_is_a_strategy_matrix(tmp_path, extension):
     np.testing.assert_array_equal(read_strategy(path).matrix, parse_workload("haar:4").to_dense())
 
 
-def test_a_later_format_is_not_guessed_at(tmp_path):
+@pytest.mark.parametrize("stated", [2, 0, "1", True, None])
+@pytest.mark.parametrize("read", [read_strategy, verify_file])
+def test_another_format_is_refused_in_one_line(tmp_path, stated, read):
     path = tmp_path / "s.npz"
-    np.savez(path, header=np.array(json.dumps({"format": 3})), strategy=np.eye(2))
-    with pytest.raises(FileError, match="format 3 is not 2"):
-        read_strategy(path)
+    np.savez(path, header=np.array(json.dumps({"format": stated})), strategy=np.eye(2))
+    with pytest.raises(FileError, match=f"^s.npz has format {stated!r}, .* reads format 1 only"):
+        read(path)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +155,6 @@ def test_damaged_contents(tmp_path, arrays):
         read_strategy(path)
 
 
-HEADER = np.array('{"format": 1}')
 BLOCKS = {
     "free": np.array(0),
     "combinations": np.array([0, 1]),
@@ -165,6 +167,12 @@ TABLES = {
     "residuals": np.array([[-1, -1], [0, -1], [1, -1]]),
     "precisions": np.ones(3),
 }
+
+
+def header_of(arrays):
+    """The header of arrays, which names their form."""
+    form = "blocks" if "free" in arrays else "coordinates" if "residuals" in arrays else "product"
+    return np.array(json.dumps({"format": 1, "form": form}))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +191,7 @@ TABLES = {
     ],
 )
 def test_arrays_that_are_missing_or_no_numbers_of_things(tmp_path, arrays, words):
-    np.savez(tmp_path / "s.npz", header=HEADER, **arrays)
+    np.savez(tmp_path / "s.npz", header=header_of(arrays), **arrays)
     with pytest.raises((FileError, InvalidInputError), match=words) as caught:
         read_strategy(tmp_path / "s.npz")
     assert "\n" not in str(caught.value)
@@ -191,7 +199,7 @@ def test_arrays_that_are_missing_or_no_numbers_of_things(tmp_path, arrays, words
 
 @pytest.mark.parametrize("arrays", [BLOCKS, TABLES])
 def test_the_sound_versions_of_those_are_read(tmp_path, arrays):
-    np.savez(tmp_path / "s.npz", header=HEADER, **arrays)
+    np.savez(tmp_path / "s.npz", header=header_of(arrays), **arrays)
     assert read_strategy(tmp_path / "s.npz").cells in (4, 6)
 
 

@@ -153,8 +153,14 @@ def damaged(kind):
 
 @pytest.mark.parametrize("kind", list(damaged(None)))
 def test_damaged_files(tmp_path, kind):
-    header = np.array(json.dumps({"format": 1}))
-    np.savez(tmp_path / "s.npz", header=header, **damaged(kind))
+    arrays = damaged(kind)
+    form = next(
+        name
+        for name, key in (("blocks", "block_0"), ("coordinates", "residuals"), ("product", "weights"))
+        if key in arrays
+    )
+    header = np.array(json.dumps({"format": 1, "form": form}))
+    np.savez(tmp_path / "s.npz", header=header, **arrays)
     with pytest.raises((FileError, InvalidInputError), match=r"s\.npz|weight|residual|attribute"):
         read_strategy(tmp_path / "s.npz")
 

@@ -27,17 +27,21 @@ STRATEGIES = (
     ["marginals:2,2,2,upto=2", "--neighbours=replace"],
 )
 """Strategy files: a matrix, with noise, without a certificate, residuals."""
-HEADER = np.array('{"format": 1}')
-LARGE = (
-    {"factor_0": np.tri(2), "factor_1": np.eye(3), "factor_2": np.tri(2), "weights": np.ones(12)},
-    {
+LARGE = {
+    "product": {
+        "factor_0": np.tri(2),
+        "factor_1": np.eye(3),
+        "factor_2": np.tri(2),
+        "weights": np.ones(12),
+    },
+    "blocks": {
         "free": np.array(0),
         "combinations": np.array([0, 1, -1]),
         "basis_0": np.linalg.qr(np.array([[1.0, 1, 0], [1, 0, 1], [1, 0, 0]]))[0],
         "block_0": np.tri(2),
         "block_1": np.eye(2),
     },
-)
+}
 """Strategy files of products and blocks, as they are written for many cells."""
 OTHERS = (
     ["compare", "prefix:4", "--epsilon=1", "--search-time=0.05"],
@@ -72,8 +76,9 @@ def samples(folder: Path) -> dict[str, list[bytes]]:
         path = folder / f"{index}.npz"
         _prepare(["optimize", *arguments, f"--output={path}"])
         found.append(path.read_bytes())
-    for arrays in LARGE:
-        np.savez(path, header=HEADER, **arrays)
+    for form, arrays in LARGE.items():
+        header = np.array(json.dumps({"format": 1, "form": form}))
+        np.savez(path, header=header, **arrays)
         found.append(path.read_bytes())
     for arguments in OTHERS:
         _prepare(arguments)

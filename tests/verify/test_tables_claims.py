@@ -84,8 +84,8 @@ def by_structure(monkeypatch):
 
 @pytest.mark.usefixtures("by_structure")
 def test_they_hold_and_nothing_is_left_out(honest):
-    path, _, arrays = honest
-    assert form_of({}, arrays).matrix(arrays) is None
+    path, header, arrays = honest
+    assert form_of(header, arrays).matrix(arrays) is None
     result = pml.verify_file(path)
     assert result.holds, result.failures
     assert not result.unchecked
@@ -135,7 +135,7 @@ def test_sets_of_coordinates_are_read_as_a_whole(honest):
 
 def test_numbers_are_those_of_the_matrix(honest):
     _, header, arrays = honest
-    strategy, R = measured_of(arrays), form_of({}, arrays).matrix(arrays)
+    strategy, R = measured_of(arrays), form_of(header, arrays).matrix(arrays)
     queries = _form(pml.workload(header["workload"]))
     A, replace = queries.matrix, header["neighbours"] == "replace"
     if replace:
@@ -143,7 +143,7 @@ def test_numbers_are_those_of_the_matrix(honest):
     exact = np.sort(((A @ np.linalg.pinv(R, rcond=1e-11)) ** 2).sum(axis=1))
     parts = [strategy.variances(table) for table in queries.tables]
     assert np.allclose(np.sort(np.concatenate([np.repeat(v, k) for v, k in parts])), exact)
-    longest = np.linalg.norm(form_of({}, arrays).matrix(arrays), axis=0).max()
+    longest = np.linalg.norm(form_of(header, arrays).matrix(arrays), axis=0).max()
     assert longest * (1 - 1e-9) <= measured_of(arrays).longest() <= longest * (1 + 1e-3)
     R = centred(R)
     apart = max(np.linalg.norm(R - R[:, [j]], axis=0).max() for j in range(R.shape[1]))

@@ -188,5 +188,5 @@ def test_other_files(tmp_path):
         path.write_text(text)
         with pytest.raises(FileError):
             pml.verify_file(path)
-    path.write_text('{"format": 2, "lattice": 3, "sha256": {}}')
+    path.write_text('{"format": 1, "lattice": 3, "sha256": {}}')
     assert pml.verify_file(path).failures

@@ -352,7 +352,7 @@ def test_streams_of_several_participations_by_recurrences(tmp_path, monkeypatch,
 
 def test_the_matrix_is_that_of_the_strategy(honest):
     _, header, arrays, noisy = honest
-    R, other = form_of({}, arrays).matrix(arrays), noisy.strategy.matrix
+    R, other = form_of(header, arrays).matrix(arrays), noisy.strategy.matrix
     if header["neighbours"] == "replace":
         R = centred(R)
     gram = other.T @ other

@@ -15,8 +15,8 @@ from platform import platform, python_version
 
 import click
 
+from pmldesign._version import version
 from pmldesign.cli.documents.document import Cell, Picture, Rounded, Section, Table, text_of
-from pmldesign.errors import version
 from pmldesign.files import atomic_write
 from pmldesign.plots.pictures import svg_text
 

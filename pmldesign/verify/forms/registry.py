@@ -1,7 +1,7 @@
 """The forms of strategy files that verification knows: a new one gets its row here.
 
-A file names its form; one from before there were names has that of the first row whose arrays it
-has. What a form is follows from the definitions in `docs/verify.md`, and from nothing else.
+A file names its form, unless it is a matrix. What a form is follows from the definitions in
+`docs/verify.md`, and from nothing else.
 """
 
 from __future__ import annotations
@@ -257,4 +257,4 @@ FORMS: dict[str, Form] = {
         beside=(MARGINS, {"ordered": COUNTS, "coordinates_#": MATRIX}),
     ),
 }
-"""By name, in the order in which files without a name are told by their arrays."""
+"""By name."""
