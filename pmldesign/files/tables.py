@@ -1,18 +1,23 @@
-"""Matrices as .csv: numbers separated by commas, optionally under a header line."""
+"""Matrices as .csv: numbers separated by commas, optionally under a line of names.
+
+numpy reads the numbers. The first line is a header if none of its fields is a number; one that
+pandas writes by itself is refused. Blank lines are skipped.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from array import array
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import IO
 
 import numpy as np
 
 from pmldesign.arguments import as_number
-from pmldesign.errors import FileError, InvalidInputError, printable
+from pmldesign.errors import FileError, InvalidInputError, PmldesignError, printable
 from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import Array
 
@@ -20,6 +25,7 @@ LONGEST_LINE = 2**25
 """Characters of a line: what has no end of a line is no table."""
 MANY = 8
 """A table with so many times more rows than columns may be one of people."""
+NO_TABLE = "not a text file of comma-separated numbers"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,69 +57,102 @@ class NumberTable:
 def read_table(handle: IO[bytes]) -> NumberTable:
     """The matrix in a .csv file, and its header.
 
-    The first line is a header if none of its fields is a number. Blank lines are skipped.
-
     Args:
-        handle: open for reading bytes; UTF-8.
+        handle: open for reading bytes, which can be read again; UTF-8.
 
     Raises:
         FileError: not UTF-8 text, or lines of different lengths.
-        InvalidInputError: a field that is not a number, no numbers at all, or too many.
+        InvalidInputError: a field that is not a number, no numbers at all, too many, or a header
+            that pandas writes by itself.
     """
-    values = array("d")
-    header: tuple[str, ...] = ()
-    width = rows = 0
-    # Not closed: it belongs to the caller.
-    text = io.TextIOWrapper(handle, encoding="utf-8-sig", newline="")
-    try:
-        reader = csv.reader(_lines(text))
-        for position, fields in enumerate(reader):
-            if len(fields) < 2 and not "".join(fields).strip():
-                continue
-            if position == 0 and all(as_number(field) is None for field in fields):
-                header = tuple(fields)
-                continue
-            width = width or len(fields)
-            if len(fields) != width:
-                raise FileError(
-                    f"line {reader.line_num} has {len(fields)} fields, the lines before have "
-                    f"{width}; every query needs one number for each cell"
-                )
-            values.extend(_numbers(fields, reader.line_num))
-            rows += 1
-            if len(values) > MAX_ENTRIES:
-                raise InvalidInputError(f"it has more than the {MAX_ENTRIES} numbers that are read")
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise FileError(f"not a text file of comma-separated numbers: {error}") from None
-    finally:
-        text.detach()
-    if not rows:
-        raise InvalidInputError("there are no numbers in it")
-    return NumberTable(
-        np.frombuffer(values).reshape(rows, width), header if len(header) == width else ()
-    )
-
-
-def _lines(text: io.TextIOWrapper) -> Iterator[str]:
-    while line := text.readline(LONGEST_LINE):
-        if "\0" in line or len(line) == LONGEST_LINE:
-            raise FileError(
-                "not a text file of comma-separated numbers: "
-                + ("it has null bytes" if "\0" in line else "a line does not end")
+    with closing(_lines(handle)) as lines:
+        begin = [line for _, line in islice(lines, 2)]
+        header = _header(begin)
+        if len(begin) == bool(header):
+            raise InvalidInputError("there are no numbers in it")
+        width = len(_fields(begin[-1]))
+        most = MAX_ENTRIES // width
+        try:
+            values = np.loadtxt(
+                chain(begin[bool(header) :], (line for _, line in lines)),
+                delimiter=",",
+                comments=None,
+                quotechar='"',
+                ndmin=2,
+                max_rows=most + 1,
             )
-        yield line
+        except ValueError:
+            values = None
+    if values is None:
+        raise _first_wrong(handle, bool(header))
+    if len(values) > most:
+        raise InvalidInputError(f"it has more than the {MAX_ENTRIES} numbers that are read")
+    return NumberTable(values, tuple(header) if len(header) == width else ())
 
 
-def _numbers(fields: list[str], line: int) -> list[float]:
+def _lines(handle: IO[bytes]) -> Generator[tuple[int, str], None, None]:
+    """The lines that are not blank, with their numbers."""
+    handle.seek(0)
+    text, number = io.TextIOWrapper(handle, encoding="utf-8-sig", newline=""), 0
     try:
-        if not "".join(fields).isascii() or any("_" in field for field in fields):
-            raise ValueError  # Python reads 1_0 and digits of other scripts
-        return [float(field) for field in fields]
-    except ValueError:
-        wrong = next(field for field in fields if as_number(field) is None)
+        while line := text.readline(LONGEST_LINE):
+            number += 1
+            if "\0" in line or len(line) == LONGEST_LINE:
+                wrong = "it has null bytes" if "\0" in line else "a line does not end"
+                raise FileError(f"{NO_TABLE}: {wrong}")
+            if line.strip():
+                yield number, line
+    except UnicodeDecodeError as error:
+        raise FileError(f"{NO_TABLE}: {error}") from None
+    finally:
+        text.detach()  # not closed: the handle belongs to the caller
+
+
+def _fields(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line.rstrip("\r\n")]))
+    except csv.Error as error:
+        raise FileError(f"{NO_TABLE}: {error}") from None
+
+
+def _header(begin: list[str]) -> list[str]:
+    """The names in the first line; an empty list if it has numbers.
+
+    Raises:
+        InvalidInputError: 0, 1, ..., n - 1 over n columns, or nothing over the index.
+    """
+    fields = _fields(begin[0]) if begin else []
+    over_index = len(fields) > 1 and not fields[0].strip()
+    counted = [field.strip() for field in fields[over_index:]] == [
+        str(i) for i in range(len(fields) - over_index)
+    ]
+    named = all(as_number(field) is None for field in fields)
+    if len(begin) > 1 and (counted or (over_index and named)):
         raise InvalidInputError(
-            f"line {line}: {wrong[:40]!r} is not a number; numbers are separated by commas"
-        ) from None
+            f"its first line, {printable(begin[0].strip())[:40]!r}, is a header of pandas; write"
+            " the file with to_csv(..., index=False, header=False)"
+            + (", or 0.0 in place of 0 if these are numbers" if not over_index else "")
+        )
+    return fields if named else []
+
+
+def _first_wrong(handle: IO[bytes], header: bool) -> PmldesignError:
+    """What is wrong with the first line that is not as many numbers as those before."""
+    width = 0
+    for number, line in islice(_lines(handle), int(header), None):
+        fields = _fields(line)
+        width = width or len(fields)
+        if len(fields) != width:
+            return FileError(
+                f"line {number} has {len(fields)} fields, the lines before have {width}; every"
+                " query needs one number for each cell"
+            )
+        wrong = next((field for field in fields if as_number(field) is None), None)
+        if wrong is not None:
+            return InvalidInputError(
+                f"line {number}: {wrong[:40]!r} is not a number; numbers are separated by commas"
+            )
+    return FileError(NO_TABLE)
 
 
 def write_csv(handle: IO[bytes], matrix: Array) -> None:
@@ -123,8 +162,9 @@ def write_csv(handle: IO[bytes], matrix: Array) -> None:
         handle: open for writing bytes.
         matrix: shape (m, n).
     """
-    for row in matrix:
-        line = ",".join(repr(value).removesuffix(".0") for value in row.tolist())
+    for i, row in enumerate(matrix):
+        ending = ".0" if i or (row != np.arange(len(row))).any() else ""  # of no header of pandas
+        line = ",".join(repr(value).removesuffix(ending) for value in row.tolist())
         handle.write(line.encode() + b"\n")
 
 

@@ -12,9 +12,13 @@ from scipy import sparse
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import (
     load_workload,
+    read_channel,
+    read_prior,
+    read_strategy,
     read_workload,
     write_workload,
 )
+from pmldesign.release import read_histogram
 from pmldesign.workloads import DenseWorkload, SparseWorkload, parse_workload
 
 EXTENSIONS = (".npy", ".npz", ".csv", ".mtx")
@@ -91,6 +95,44 @@ def test_other_types_and_orders_are_read(tmp_path, dtype):
 def test_csv_variants(tmp_path, text):
     (tmp_path / "a.csv").write_bytes(text.encode())
     np.testing.assert_array_equal(read_workload(tmp_path / "a.csv").to_dense(), [[1, 0], [1, 1]])
+
+
+FRAME = "1.0,0.0,0.0,0.0\n1.0,1.0,0.0,0.0\n1.0,1.0,1.0,0.0\n1.0,1.0,1.0,1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("0,1,2,3\n" + FRAME, "index=False, header=False.*, or 0.0 in place of 0"),
+        ('"0","1"\n0.9,0.1\n0.1,0.9\n', "or 0.0 in place of 0"),
+        ("0\n5\n3\n2\n7\n", "or 0.0 in place of 0"),
+        (",0,1\n0,0.9,0.1\n1,0.1,0.9\n", r"index=False, header=False\)$"),
+        (",0\n0,5\n1,3\n", r"index=False, header=False\)$"),
+        (",count\n0,5\n1,3\n", r"index=False, header=False\)$"),
+    ],
+)
+def test_headers_that_pandas_writes_by_itself_are_refused(tmp_path, text, remedy):
+    """Read as data, the first is a fifth query; of the last two, indices are coefficients."""
+    (tmp_path / "a.csv").write_text(text)
+    for read in (read_workload, read_strategy, read_channel, read_prior):
+        with pytest.raises(InvalidInputError, match=f"is a header of pandas; .*{remedy}"):
+            read(tmp_path / "a.csv")
+    with pytest.raises(InvalidInputError, match="is a header of pandas"):
+        read_histogram(tmp_path / "a.csv", 5)
+
+
+@pytest.mark.parametrize(
+    "text", ["0,1,2\n", "0.0,1,2\n1,1,1\n", "0\n", "a,b,c\n0,1,2\n1,1,1\n", "0,1,3\n1,1,1\n"]
+)
+def test_lines_that_only_resemble_them_are_numbers(tmp_path, text):
+    (tmp_path / "a.csv").write_text(text)
+    assert read_workload(tmp_path / "a.csv").to_dense()[0].tolist()[:2] in ([0, 1], [0])
+
+
+@pytest.mark.parametrize("matrix", [[[0, 1, 2], [1, 1, 1]], [[0], [5]], [[0, 1]], [[0.5, 1e30]]])
+def test_what_is_written_is_no_header(tmp_path, matrix):
+    write_workload(tmp_path / "a.csv", DenseWorkload(np.array(matrix, dtype=float)))
+    assert read_workload(tmp_path / "a.csv").to_dense().tolist() == matrix
 
 
 def names_in(folder):
