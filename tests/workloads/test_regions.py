@@ -101,6 +101,11 @@ def test_parents_tell_the_same_as_levels(tmp_path):
         ("place,parent\nA,B\nB,A\n", "within itself"),
         ("place,parent\nA,B\n", "no line of its own"),
         ("place,parent\nA,\nA,\n", "one line"),
+        ("AL,01,Autauga\nAL,03,Baldwin\n", "the first line of .* holds a place; put the names"),
+        ("AL,Autauga\nAL,Baldwin\n", "the first line of .* holds a place"),
+        ("STATE|COUNTY\nAL|Autauga\n", r"are separated by \|; write the file with commas"),
+        ("state\tcounty\nAL\tAutauga\n", "are separated by tabs"),
+        ("state;county\nAL;Autauga\n", "are separated by ;"),
     ],
 )
 def test_bad_places_are_refused(tmp_path, text, message):
@@ -112,6 +117,53 @@ def test_bad_places_are_refused(tmp_path, text, message):
 def test_bad_weights_of_levels_are_refused(tmp_path, tail):
     with pytest.raises(InvalidInputError, match=r"level|weight"):
         parse_workload(path(tmp_path) + tail)
+
+
+CODED = """state,code,county,name,class
+Alabama,01,001,Autauga,H1
+Alabama,01,003,Baldwin,H1
+Delaware,10,001,Kent,H1
+Guam,66,,,H4
+"""
+
+
+def test_a_column_that_renames_the_level_before_is_no_level(tmp_path):
+    """Counts of 5 columns would ask three times about every county, and twice about every state."""
+    workload = parse_workload(path(tmp_path, CODED))
+    assert workload.levels == ("total", "state", "county")
+    counties = [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
+    states = [[0, 1, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]]
+    assert workload.to_dense().tolist() == [[1, 1, 1, 1], *states, *counties]
+
+
+@pytest.mark.parametrize(
+    ("tail", "levels"),
+    [
+        (",levels=state/name", ("total", "state", "name")),
+        (",name=2, levels = name", ("total", "name")),
+        (",levels=state/code/county", ("total", "state", "code", "county")),
+    ],
+)
+def test_levels_can_be_chosen(tmp_path, tail, levels):
+    text = CODED.replace("66,,,H4", "66,001,Agana,H4")
+    workload = parse_workload(path(tmp_path, text) + tail)
+    assert workload.levels == levels
+    assert parse_workload(workload.name).to_dense().tolist() == workload.to_dense().tolist()
+
+
+@pytest.mark.parametrize(
+    ("tail", "message"),
+    [
+        (",levels=state/town", "has no column 'town'; it has state, code, county, name, class"),
+        (",levels=", "has no column ''"),
+        (",levels=state/state", "must differ"),
+        (",levels=state", "has 'Alabama' for the second time"),
+        (",name=2", "has no level 'name'; its levels are total, state, county"),
+    ],
+)
+def test_levels_that_cannot_be_are_refused(tmp_path, tail, message):
+    with pytest.raises(InvalidInputError, match=message):
+        parse_workload(path(tmp_path, CODED) + tail)
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -6,9 +6,10 @@
     DC,,0001                      Autauga,AL
 
 A line of the first form is a leaf, the levels from the outermost on; an empty field is a level that
-the place lacks. A root of all is added where the first column has several values. Keys are numbers
-from the first line on, and the places of a level are the different pairs of what is above them and
-their key: a few arrays for any number of them.
+the place lacks. A root of all is added where the first column has several values. A column that
+has one value for each place of the level before, such as its name, is no level, unless columns are
+chosen. Keys are numbers from the first line on, and the places of a level are the different pairs
+of what is above them and their key: a few arrays for any number of them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ EVERYWHERE = "total"
 """The level of a root that is added."""
 LINES = 2**16
 """Of a file that are taken together."""
+SEPARATORS = {"|": "|", "\t": "tabs", ";": ";"}
+"""Of columns in other files, and how messages call them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +95,8 @@ def counts_of_places(text: str) -> RegionsWorkload:
     """The counts of places, from a text such as "places.csv,county=2,tract=0.5".
 
     Args:
-        text: the file, then weights of levels; 0 for a level that is not asked about.
+        text: the file, then weights of levels, 0 for a level that is not asked about, and where
+            not all columns are levels those that are, levels=state/county.
 
     Raises:
         FileError, InvalidInputError: as `read_places` and `Places.workload`.
@@ -100,9 +104,12 @@ def counts_of_places(text: str) -> RegionsWorkload:
     path, *rest = (part.strip() for part in text.split(","))
     if not path:
         raise InvalidInputError("regions takes a .csv file of places: regions:places.csv")
-    weights = {}
+    weights, chosen = {}, None
     for part in rest:
         level, equals, value = (piece.strip() for piece in part.rpartition("="))
+        if level == "levels":
+            chosen = [name.strip() for name in value.split("/")]
+            continue
         weight = as_number(value)
         if not equals or weight is None:
             raise InvalidInputError(
@@ -110,21 +117,28 @@ def counts_of_places(text: str) -> RegionsWorkload:
                 f" {part!r}"
             )
         weights[level] = weight
-    return read_places(path).workload(f"regions:{text}", weights)
+    return read_places(path, chosen).workload(f"regions:{text}", weights)
 
 
-def read_places(path: str) -> Places:
+def read_places(path: str, levels: Sequence[str] | None = None) -> Places:
     """The places in a .csv file.
+
+    Args:
+        path: of the file.
+        levels: the columns that are levels, outermost first; None for all but those that have one
+            value for each place of the level before.
 
     Raises:
         FileError: it cannot be read.
-        InvalidInputError: its contents are no places.
+        InvalidInputError: its contents are no places, or it lacks a level.
     """
     name = Path(path).name
+    if levels is not None:
+        return places_of(name, levels, read_levels(path, levels))
     with _opened(path) as (header, lines):
         if set(header) == {"place", "parent"}:
             return _from_parents(name, [dict(zip(header, row, strict=True)) for row in lines])
-        return places_of(name, header, lines)
+        return places_of(name, header, lines, given=False)
 
 
 def read_levels(path: str, levels: Sequence[str]) -> list[list[str]]:
@@ -135,6 +149,8 @@ def read_levels(path: str, levels: Sequence[str]) -> list[list[str]]:
         InvalidInputError: its contents are no places, or it lacks a level.
     """
     with _opened(path) as (header, lines):
+        if len(set(levels)) < len(levels):
+            raise InvalidInputError(f"levels {'/'.join(levels)} of {Path(path).name} must differ")
         missing = [level for level in levels if level not in header]
         if missing:
             raise InvalidInputError(
@@ -160,6 +176,7 @@ def _opened(path: str) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
                     f"{name} has no places: it needs a line with the names of the levels, outermost"
                     " first, and one line for each place of the lowest level"
                 )
+            _require_commas(name, header)
             if len(set(header)) < len(header) or "" in header:
                 raise InvalidInputError(
                     f"{name}: the names of the levels in the first line are to be different and not"
@@ -172,6 +189,16 @@ def _opened(path: str) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
         raise FileError(f"{path} is no .csv file of places: {error}") from None
 
 
+def _require_commas(name: str, header: Sequence[str]) -> None:
+    """Refuse columns that are separated by something else."""
+    other = next((sign for sign in SEPARATORS if sign in header[0]), None)
+    if len(header) == 1 and other is not None:
+        raise InvalidInputError(
+            f"the columns of {name} are separated by {SEPARATORS[other]}; write the file with"
+            " commas"
+        )
+
+
 def _of_length(name: str, count: int, rows: Iterable[list[str]]) -> Iterator[list[str]]:
     for number, row in enumerate(rows, 2):
         if len(row) != count:
@@ -180,21 +207,33 @@ def _of_length(name: str, count: int, rows: Iterable[list[str]]) -> Iterator[lis
         yield row
 
 
-def places_of(name: str, levels: Sequence[str], rows: Iterable[Sequence[str]]) -> Places:
+def places_of(
+    name: str, levels: Sequence[str], rows: Iterable[Sequence[str]], *, given: bool = True
+) -> Places:
     """The tree of places, from the keys of each leaf.
 
     Args:
         name: for messages.
         levels: what they are called, outermost first.
         rows: a key for each level, "" for one that the place lacks.
+        given: whether the levels are given, or are those names in the first line of a file that
+            have several places for a place of the level above.
 
     Raises:
-        InvalidInputError: a place twice, without any key, or at the lowest level and above others.
+        InvalidInputError: a place twice, without any key, or at the lowest level and above others;
+            a first line that holds a place.
     """
     columns, keys = _numbered(len(levels), rows)
+    if not given and any(
+        as_number(a) is not None or a in b for a, b in zip(levels, keys, strict=True)
+    ):
+        raise InvalidInputError(
+            f"the first line of {name}, {','.join(levels)[:60]!r}, holds a place; put the names of"
+            " the levels above it, such as state,county"
+        )
     added = not (columns[0].all() and len(keys[0]) == 2)
     parents, level = [np.array([-1])], [np.zeros(1, dtype=np.intp)]
-    called = ["" if added else keys[0][1]]
+    called, names = ["" if added else keys[0][1]], [EVERYWHERE if added else levels[0]]
     ends = np.zeros(len(columns[0]), dtype=np.intp)  # of each line the lowest node so far
     for depth in range(not added, len(levels)):
         here = np.flatnonzero(columns[depth])
@@ -202,19 +241,23 @@ def places_of(name: str, levels: Sequence[str], rows: Iterable[Sequence[str]]) -
         _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
         order = np.argsort(first)
         lines = here[first[order]]
-        parents.append(ends[lines])
-        level.append(np.full(len(lines), depth + added))
+        above = ends[lines]
+        alone = len(np.unique(above)) == len(above) and np.isin(ends, above).sum() == len(here)
+        if depth and alone and not given:  # a name or a number of the places above
+            continue
+        parents.append(above)
+        level.append(np.full(len(lines), len(names)))
+        names.append(levels[depth])
         ends[here] = len(called) + np.argsort(order)[inverse.ravel()]
         called += [keys[depth][code] for code in columns[depth][lines].tolist()]
-    above = np.concatenate(parents)
-    wrong = _wrong_line(above, ends, np.any(columns, axis=0))
+    nodes = np.concatenate(parents)
+    wrong = _wrong_line(nodes, ends, np.any(columns, axis=0))
     if wrong is not None:
         line, problem = wrong
-        path = [names[column[line]] for names, column in zip(keys, columns, strict=True)]
+        path = [of[column[line]] for of, column in zip(keys, columns, strict=True)]
         shown = repr("/".join(filter(None, path))) * any(path)
         raise InvalidInputError(f"{name}: line {line + 2} " + problem.format(shown))
-    names = (EVERYWHERE, *levels) if added else tuple(levels)
-    return Places(Tree(above), names, np.concatenate(level), tuple(called))
+    return Places(Tree(nodes), tuple(names), np.concatenate(level), tuple(called))
 
 
 def _numbered(count: int, rows: Iterable[Sequence[str]]) -> tuple[list[Indices], list[list[str]]]:
