@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+from pmldesign._version import FORMAT
 from pmldesign.errors import FileError
 
-FORMAT = 1
 WAIT = 60.0
 """Seconds for which a transaction waits for those of other processes."""
 SYNCHRONOUS = "EXTRA"

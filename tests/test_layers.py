@@ -178,7 +178,7 @@ def test_rooms_are_few_and_their_arrows_form_no_circle():
         targets = {rest[0] for package, *rest in names if package == "pmldesign" and rest}
         arrows.setdefault(room, set()).update(targets & ROOMS - {room})
     assert set(arrows) == ROOMS
-    assert len(ROOMS) <= 19
+    assert len(ROOMS) <= 20
     while arrows:  # take away what imports nothing that is left
         free = [room for room, targets in arrows.items() if not targets & set(arrows)]
         assert free, f"these import each other: {arrows}"

@@ -27,13 +27,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pmldesign._version import FORMAT
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError, require_extra
 from pmldesign.release.costs.budget import Budget, Charge, Cost, budget_text, cost_text
 from pmldesign.release.costs.left import Left, left_of
 from pmldesign.release.costs.plan import Plan, plan_from_json
 from pmldesign.release.costs.unit import Unit, unit_from
 from pmldesign.release.noise import ExactNoise
-from pmldesign.store import FORMAT, Kind, opened, transaction
+from pmldesign.store import Kind, opened, transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS pmldesign_ledger (

@@ -41,6 +41,7 @@ from json import dumps
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pmldesign._version import FORMAT
 from pmldesign.arguments import flags, instance, number
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError, printable
 from pmldesign.files.atomic import PathName, as_path, undisturbed
@@ -68,7 +69,6 @@ from pmldesign.release.costs.budget import (
 from pmldesign.release.costs.plan import Plan, parse_plan
 from pmldesign.release.costs.unit import Unit
 from pmldesign.release.people.sources import files_of
-from pmldesign.store import FORMAT
 
 PAID = "note: the release is paid for, so it is finished first; a second signal would lose it\n"
 KEY = 32
