@@ -30,7 +30,7 @@ FILES = {
     "places.csv": "state,county\n" + "".join(f"s{i % 40},c{i}\n" for i in range(900)),
     "numbers.txt": "".join(f"{i}\n" for i in range(1, 65)),
     "study.toml": 'workloads = ["prefix:{n}"]\nn = [5, 9, 20]\np = [2, inf]\n'
-    'strategies = ["least-norm", "tree"]\nguarantees = [{ epsilon = [0.5, 1], delta = 1e-6 }]\n',
+    'strategies = ["least-norm", "tree"]\nguarantees = ["dp:0.5,delta=1e-6", "dp:1,delta=1e-6"]\n',
 }
 COMMANDS = (
     "--help",
@@ -68,7 +68,7 @@ COMMANDS = (
     "target prefix:64 --std 5 --guarantee zcdp --noise gaussian",
     "plan '4*laplace:0.1 + 3*gaussian:0.5,1e-7' --delta 1e-6",
     "schema people.csv -o drafted.json",
-    "sweep study.toml -o rows.csv",
+    "sweep study.toml --table rows.csv",
     "verify sums.npz",
     "verify tables.npz",
     f"release sex*age+sex people.csv --schema schema.json {GAUSSIAN} -o released.csv",

@@ -1,4 +1,4 @@
-"""pmldesign sweep STUDY.toml -o ROWS.csv [--jobs N | --backend dask --address tcp://...]."""
+"""pmldesign sweep STUDY.toml -o FILE [--jobs N | --backend dask --address tcp://...]."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import click
 
-from pmldesign.cli.documents.document import Document, Fact, Section, progress
+from pmldesign.cli.documents.document import Document, Fact, Section, Table, progress
 from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
 from pmldesign.comparison.parallel import NEEDS
 from pmldesign.comparison.sweeping import Sweep, sweep
+from pmldesign.comparison.units import COLUMNS
 from pmldesign.errors import NotConvergedError
 
 
@@ -21,34 +22,34 @@ class Asked:
 
     study: Path = argument(click.Path(path_type=Path), metavar="STUDY")
     output: Path | None = option(
-        "Of the rows: .csv or .parquet. Default: the name of STUDY with .csv, in this folder.",
+        "Of the rows: .sqlite. Default: the name of STUDY with .sqlite, in this folder.",
         "-o",
         "--output",
     )
     jobs: int | None = option("Settings at a time; 1 by default, for a cluster all that it has.")
     backend: Any = option(
         "Where: processes here (the jobs extra), or a cluster (the dask or ray extra).",
-        default="processes",
+        default="loky",
         type=click.Choice([*NEEDS]),
     )
     address: str | None = option(
         "Of the cluster's scheduler; without it one is started here.", metavar="URL"
     )
     restart: bool = option("Forget the rows that the file has.")
-    outputs: Outputs = group(plot=None, report=None, table=None)
+    outputs: Outputs = group(plot=None, report=None)
 
 
 @as_command("sweep", Asked)
 def command(asked: Asked) -> None:
     """Compute the rows of a STUDY: workloads x p x guarantees x strategies.
 
-    STUDY is a TOML file (docs/sweep.md). Rows are written as they are computed; the same command
-    goes on where it was stopped, by Ctrl-C, a limit of a cluster, or a failure of power.
+    STUDY is a TOML file (docs/sweep.md). Rows are kept in FILE as they are computed; the same
+    command goes on where it was stopped, by Ctrl-C, a limit of a cluster, or a failure of power.
     """
     with progress() as report:
         result = sweep(
             asked.study,
-            asked.output or Path(asked.study.with_suffix(".csv").name),
+            asked.output or Path(asked.study.with_suffix(".sqlite").name),
             jobs=asked.jobs,
             backend=asked.backend,
             address=asked.address,
@@ -56,7 +57,11 @@ def command(asked: Asked) -> None:
             announce=report,
         )
     data = asdict(result) | {"path": str(result.path), "complete": result.complete}
-    asked.outputs.deliver(Document(data, [Section(facts=_facts(result))]))
+    table = None
+    if asked.outputs.table is not None:
+        records = result.to_records()
+        table = Table(COLUMNS, [[*record.values()] for record in records], records=records)
+    asked.outputs.deliver(Document(data, [Section(facts=_facts(result))], table))
     _require_complete(result)
 
 

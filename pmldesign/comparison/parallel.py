@@ -1,37 +1,42 @@
 """Independent tasks: one after the other, in processes here, or on a cluster of Dask or Ray.
 
-The scheduling is that of joblib, Dask or Ray (extras). A task is a function without arguments that
-is called somewhere else, so results do not depend on the number of workers, but for the rounding of
-a linear algebra library that uses another number of threads. Each process here gets an equal share
-of the processors, unless OPENBLAS_NUM_THREADS or its like is set.
+A task is a function without arguments that is called somewhere else, so results do not depend on
+the number of workers, except for the rounding of a linear algebra library that uses another number
+of threads. Each process here gets an equal share of the processors, unless OPENBLAS_NUM_THREADS or
+its like is set.
 
-A worker that dies takes down every task that was under way with joblib. Those are tried again, each
-alone: the one that kills its worker again is LOST, the others are not. Dask and Ray try a task on
-several workers by themselves. Neither goes through joblib (1.6): its generators wait for ever for a
-task that Dask gave up, and its backend of Ray gives results only when all are there.
+joblib's loky, Dask and Ray all give futures of the standard library, and one loop takes them as
+they are done. A worker that dies may take others down: loky gives up every task that is under way.
+All of these are tried again, each alone. The one whose worker dies again is LOST, the others are
+not. Dask and Ray try a task on several workers before they give it up. (joblib.Parallel, version
+1.6, waits for ever for a task that Dask gave up, and has Ray return all results at the end.)
 
-A process whose parent is gone, killed or not, ends by itself within PATIENCE seconds: it would hold
-the streams and the shared memory of a command that nobody waits for.
+A process whose parent is gone ends by itself within PATIENCE seconds: it would hold the streams of
+a command that has ended.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Literal, TypeVar
+from queue import SimpleQueue
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from pmldesign.arguments import whole
 from pmldesign.errors import InvalidInputError, PmldesignError, require_extra
 
 T = TypeVar("T")
-Backend = Literal["processes", "dask", "ray"]
-NEEDS = {"processes": ("joblib", "jobs"), "dask": ("distributed", "dask"), "ray": ("ray", "ray")}
+Backend = Literal["loky", "dask", "ray"]
+NEEDS = {"loky": ("joblib", "jobs"), "dask": ("distributed", "dask"), "ray": ("ray", "ray")}
 """For every backend the package and the extra that brings it."""
 
 PATIENCE = 0.5
@@ -40,7 +45,8 @@ CONNECTION = 20
 """Seconds that the scheduler of a cluster has to answer in."""
 RESTART = {"distributed.deploy.lost-worker-timeout": "1h"}
 """A worker that died may take so long to begin again; Dask gives it up after 15 s, which a busy
-machine takes, and where none is left it waits for ever."""
+machine takes, and waits for ever if no other is left."""
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Lost(Enum):
@@ -58,8 +64,8 @@ class Workers:
     """Where tasks run.
 
     Attributes:
-        jobs: how many at a time; None for one. A running cluster of Dask does as many as it can.
-        backend: "processes" of this machine, "dask" or "ray".
+        jobs: how many at a time; None for one. A running cluster does as many as it can.
+        backend: "loky" for processes of this machine, "dask" or "ray".
         address: of a running cluster's scheduler; None starts one of `jobs` workers here.
 
     Raises:
@@ -67,7 +73,7 @@ class Workers:
     """
 
     jobs: int | None = None
-    backend: Backend = "processes"
+    backend: Backend = "loky"
     address: str | None = None
 
     def __post_init__(self) -> None:
@@ -77,7 +83,7 @@ class Workers:
             raise InvalidInputError(
                 f"backend must be one of {', '.join(NEEDS)}, got {self.backend!r}"
             )
-        if self.address is not None and self.backend == "processes":
+        if self.address is not None and self.backend == "loky":
             raise InvalidInputError("address is that of a cluster: give backend dask or ray too")
         package, extra = NEEDS[self.backend]
         if not self.here:
@@ -87,7 +93,26 @@ class Workers:
     @property
     def here(self) -> bool:
         """Whether all is done in this process."""
-        return self.backend == "processes" and (self.jobs or 1) == 1
+        return self.backend == "loky" and self.count == 1
+
+    @property
+    def count(self) -> int:
+        """How many workers are started."""
+        return self.jobs or 1
+
+
+class Pool(NamedTuple):
+    """Workers that are there.
+
+    Attributes:
+        submit: begins a task.
+        deaths: the errors of futures whose worker died.
+        width: how many tasks are under way at most.
+    """
+
+    submit: Callable[[Callable[[], Any]], Future[Any]]
+    deaths: tuple[type[Exception], ...]
+    width: float
 
 
 def run(
@@ -108,16 +133,40 @@ def run(
     if workers.here or not tasks:
         yield from ((index, task()) for index, task in enumerate(tasks))
         return
-    if workers.backend != "processes":
-        yield from (_with_dask if workers.backend == "dask" else _with_ray)(tasks, workers)
-        return
-    yield from _with_processes(tasks, workers.jobs or 1)
+    with {"loky": _loky, "dask": _dask, "ray": _ray}[workers.backend](workers) as pool:
+        yield from _results(tasks, pool)
+
+
+def _results(
+    tasks: Sequence[Callable[[], T]], pool: Pool
+) -> Generator[tuple[int, T | Lost], None, None]:
+    waiting, suspects = deque(range(len(tasks))), deque[int]()
+    under_way: dict[Future[T], tuple[int, bool]] = {}
+    ready: SimpleQueue[Future[T]] = SimpleQueue()
+    while waiting or suspects or under_way:
+        alone = bool(suspects)  # nothing else is begun until these have been tried
+        source, width = (suspects, 1) if alone else (waiting, pool.width)
+        while source and len(under_way) < width:
+            try:
+                future = pool.submit(tasks[source[0]])
+            except pool.deaths:  # loky had not noticed the last one
+                continue
+            under_way[future] = source.popleft(), alone
+            future.add_done_callback(ready.put)
+        future = ready.get()
+        index, alone = under_way.pop(future)
+        if not isinstance(future.exception(), pool.deaths):
+            yield index, future.result()
+        elif alone:
+            yield index, LOST
+        else:
+            suspects.append(index)
 
 
 def run_all(
     tasks: Sequence[Callable[[], T]], workers: Workers
 ) -> Generator[tuple[int, T], None, None]:
-    """As `run`, where no result may be missing.
+    """As `run`, if no result may be missing.
 
     Raises:
         PmldesignError: a task was lost, or as `run`.
@@ -132,57 +181,45 @@ def run_all(
             yield index, result
 
 
-def _with_processes(
-    tasks: Sequence[Callable[[], T]], jobs: int
-) -> Generator[tuple[int, T | Lost], None, None]:
-    from joblib import parallel_config
-    from joblib.externals.loky.process_executor import BrokenProcessPool
+@contextmanager
+def _loky(workers: Workers) -> Iterator[Pool]:
+    """Processes here; the next call with as many finds those of this one."""
+    from joblib.externals.loky import cpu_count, get_reusable_executor
 
-    pending, width = dict(enumerate(tasks)), 2 * jobs
-    # the same arguments every time: the next call finds the processes of this one
-    with parallel_config("loky", n_jobs=jobs, initializer=_watch, initargs=(os.getpid(),)):
-        while pending:
-            try:
-                for index, result in _together(pending, width):
-                    del pending[index]
-                    yield index, result
-            except BrokenProcessPool:
-                for index in [*pending][:width]:
-                    alone: T | Lost = LOST
-                    with suppress(BrokenProcessPool):
-                        ((_, alone),) = _together({index: pending[index]}, width)
-                    del pending[index]
-                    yield index, alone
+    share = str(max(1, cpu_count() // workers.count))
+    settings = {
+        "max_workers": workers.count,
+        "initializer": _watch,
+        "initargs": (os.getpid(),),
+        "env": {name: os.environ.get(name, share) for name in THREADS},
+    }
+
+    def submit(task: Callable[[], T]) -> Future[T]:
+        with _without_interrupts():
+            future: Future[T] = get_reusable_executor(**settings).submit(task)
+            return future
+
+    try:
+        yield Pool(submit, (BrokenExecutor,), 2 * workers.count)
+    except BaseException:  # nobody waits for what is under way
+        get_reusable_executor(**settings).shutdown(kill_workers=True)
+        raise
 
 
-def _together(
-    tasks: Mapping[int, Callable[[], T]], width: int
-) -> Generator[tuple[int, T], None, None]:
-    """The results of tasks, `width` of them under way at most."""
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes and threads that begin inside never get Ctrl-C, which a terminal sends to all."""
     from multiprocessing import resource_tracker
 
-    from joblib import Parallel, delayed
     from joblib.externals.loky.backend import resource_tracker as another_tracker
 
-    # a batch of one task: a worker that dies takes no finished results along
-    # max_nbytes=None: no files in shared memory, which a killed process would leave
-    parallel = Parallel(
-        return_as="generator_unordered", batch_size=1, pre_dispatch=width, max_nbytes=None
-    )
-    # Ctrl-C of a terminal reaches every process: workers begin, and stay, with it blocked
     resource_tracker.ensure_running()  # both unblock it when they begin
     another_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        results = parallel(delayed(_numbered)(index, task) for index, task in [*tasks.items()])
+        yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    with closing(results):  # stops what is still running if the caller wants no more
-        yield from results
-
-
-def _numbered(index: int, task: Callable[[], T]) -> tuple[int, T]:
-    return index, task()
 
 
 def _watch(parent: int) -> None:
@@ -196,64 +233,38 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _with_dask(
-    tasks: Sequence[Callable[[], T]], workers: Workers
-) -> Generator[tuple[int, T | Lost], None, None]:
-    """The results of tasks on Dask, each with its index, as soon as they are there."""
-    from distributed import as_completed
-    from distributed.scheduler import KilledWorker
-
-    with _dask(workers) as client:
-        futures = {client.submit(task, pure=False): index for index, task in enumerate(tasks)}
-        for future in as_completed([*futures]):
-            index = futures.pop(future)  # the cluster forgets the result with the last reference
-            try:
-                result = future.result()
-            except KilledWorker:
-                result = LOST
-            yield index, result
-
-
 @contextmanager
-def _dask(workers: Workers) -> Iterator[Any]:
-    """A client of the cluster, and the cluster itself where there is none."""
+def _dask(workers: Workers) -> Iterator[Pool]:
+    """A cluster of Dask, which is begun if there is none."""
     from dask import config
     from distributed import Client, LocalCluster
+    from distributed.scheduler import KilledWorker
 
     with ExitStack() as stack:
         stack.enter_context(config.set(RESTART))
         cluster: Any = workers.address
         if cluster is None:
             settings = {"threads_per_worker": 1, "dashboard_address": ":0"}
-            cluster = stack.enter_context(LocalCluster(n_workers=workers.jobs or 1, **settings))
+            cluster = stack.enter_context(LocalCluster(n_workers=workers.count, **settings))
         with _reached(workers):
-            client = Client(cluster, timeout=CONNECTION)
-        yield stack.enter_context(client)
+            client = stack.enter_context(Client(cluster, timeout=CONNECTION))
+        yield Pool(client.get_executor(pure=False).submit, (KilledWorker,), math.inf)
 
 
-def _with_ray(
-    tasks: Sequence[Callable[[], T]], workers: Workers
-) -> Generator[tuple[int, T | Lost], None, None]:
-    """The results of tasks on Ray, each with its index, as soon as they are there."""
+@contextmanager
+def _ray(workers: Workers) -> Iterator[Pool]:
+    """A cluster of Ray, which is begun if there is none."""
     import ray
     from ray.exceptions import WorkerCrashedError
 
     settings: dict[str, Any] = {"address": workers.address or "local", "log_to_driver": False}
     if workers.address is None:
-        settings |= {"num_cpus": workers.jobs or 1, "include_dashboard": False}
+        settings |= {"num_cpus": workers.count, "include_dashboard": False}
     with _reached(workers):
         ray.init(**settings)
     try:
         remote = ray.remote(_call)
-        futures = {remote.remote(task): index for index, task in enumerate(tasks)}
-        while futures:
-            (future,), _ = ray.wait([*futures], num_returns=1)
-            index = futures.pop(future)
-            try:
-                result = ray.get(future)
-            except WorkerCrashedError:
-                result = LOST
-            yield index, result
+        yield Pool(lambda task: remote.remote(task).future(), (WorkerCrashedError,), math.inf)
     finally:
         ray.shutdown()
 

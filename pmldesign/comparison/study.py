@@ -8,23 +8,11 @@
     weights = ["none", "w.csv"]       # of queries
     participation = ["once", "16,every=64"]
 
-    [[guarantees]]
-    epsilon = [0.1, 1]
-    delta = 1e-6
+    guarantees = ["dp:1,delta=1e-6", "zcdp:0.5", "pml:0.5,alpha=alpha.csv"]
 
-    [[guarantees]]
-    epsilon = 0.5
-    alpha = [0.001, "alpha.csv"]      # one for all cells, or one for each
-
-Values may be lists wherever they are, and lists mean every combination. Files are looked for beside
-the study.
-
-A guarantee is a table of numbers, whose lists mean every combination:
-
-epsilon [delta] [alpha [failure]]     differential privacy, or PML
-rho | mu | order and epsilon          zCDP, Gaussian DP, Renyi DP
-
-An alpha is a number, or the name of a file with one for each cell.
+Values may be lists wherever they are, and lists mean every combination. Files are looked for in the
+folder of the study. The texts of guarantees are those of `privacy.guarantee_syntax`; an alpha is a
+number, or the name of a file with one for each cell.
 """
 
 from __future__ import annotations
@@ -33,7 +21,7 @@ import hashlib
 import math
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -42,13 +30,12 @@ from typing import Any
 import numpy as np
 
 from pmldesign.arguments import exponent, whole
-from pmldesign.comparison.rows import PARAMETERS
 from pmldesign.comparison.tasks import DESIGNED
 from pmldesign.comparison.units import Demand, Settings, StudiedWorkload, Unit
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 from pmldesign.files import as_path, read_prior, read_strategy, read_workload
-from pmldesign.privacy.guarantees import Guarantee, from_json
+from pmldesign.privacy.guarantee_syntax import parse_guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import BASELINES, Strategy, baseline
 from pmldesign.strategies.participation.schema import AnyParticipation, as_participation
@@ -62,9 +49,15 @@ KEYS = (
 LIMITS = ("rel_gap", "time_limit", "max_steps", "buffers")
 ONCE, UNWEIGHTED = "once", "none"
 MATRICES = (".npy", ".npz", ".csv", ".mtx")
-OF_GUARANTEES = (*PARAMETERS, "neighbours", "failure")
-CURRENCIES = {"rho": "zcdp", "mu": "gaussian-dp", "order": "renyi"}
-"""The number that makes a guarantee one of another currency, and what that is called in JSON."""
+EXAMPLES = {
+    "workloads": "prefix:64",
+    "strategies": "tree",
+    "weights": "w.csv",
+    "participation": "16,every=64",
+    "guarantees": "dp:1,delta=1e-6",
+}
+MOST_ROWS = 10**6
+"""Of a study: they take a day at ten a second, and a list of many more fills the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +144,13 @@ def _study(table: dict[str, Any], folder: Path) -> Study:
         if not listed(table.get(key)):
             raise InvalidInputError(f'{key} must be a list of names, such as ["prefix:64"]')
     numbers = sizes(table["n"]) if "n" in table else []
-    names = [text for name in texts("workloads", table) for text in _sized(name, numbers)]
+    named = texts("workloads", table["workloads"])
+    names = [text for name in named for text in _sized(name, numbers)]
+    weights = dict.fromkeys(texts("weights", table.get("weights"))) or [UNWEIGHTED]
+    often = dict.fromkeys(texts("participation", table.get("participation"))) or [ONCE]
+    others = (listed(table.get(key)) for key in ("p", "guarantees", "strategies"))
+    _require_few(names, weights, often, *others)
     families = dict.fromkeys(text for name in names for text in expand_family(name))
-    weights = dict.fromkeys(texts("weights", table)) or [UNWEIGHTED]
-    often = dict.fromkeys(texts("participation", table)) or [ONCE]
     limits: dict[str, Any] = {key: number(key, table[key]) for key in LIMITS[:2] if key in table}
     limits |= {key: whole(key, table[key]) for key in LIMITS[2:] if key in table}
     settings = Settings(
@@ -170,10 +166,17 @@ def _study(table: dict[str, Any], folder: Path) -> Study:
         values=tuple(dict.fromkeys(exponent(number("p", p)) for p in listed(table.get("p", 2)))),
         guarantees=tuple(demands_of(table.get("guarantees"), settings.options.neighbours, folder)),
         strategies=tuple(
-            _strategy(name, folder) for name in dict.fromkeys(texts("strategies", table))
+            _strategy(name, folder)
+            for name in dict.fromkeys(texts("strategies", table["strategies"]))
         ),
         settings=settings,
     )
+
+
+def _require_few(*dimensions: Sized) -> None:
+    rows = math.prod(max(1, len(values)) for values in dimensions)
+    if rows > MOST_ROWS:
+        raise InvalidInputError(f"the study has {rows} rows; at most {MOST_ROWS} are computed")
 
 
 def _sized(name: str, sizes: list[int]) -> list[str]:
@@ -225,16 +228,17 @@ def listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def texts(key: str, table: Mapping[str, Any]) -> list[str]:
+def texts(key: str, value: Any) -> list[str]:
     """The texts under a key.
 
     Raises:
         InvalidInputError: there is something else among them.
     """
-    values = listed(table.get(key))
+    values = listed(value)
     for text in values:
         if not isinstance(text, str):
-            raise InvalidInputError(f"{key} must be texts, got {text!r}")
+            example = EXAMPLES[key]
+            raise InvalidInputError(f'{key} must be texts such as "{example}", got {text!r}')
     return values
 
 
@@ -278,85 +282,36 @@ def sizes(value: Any) -> list[int]:
         first, last, count = (whole(f"{key} of n", value[key]) for key in ("from", "to", "count"))
         if last < first:
             raise InvalidInputError(f"n goes from {first} to {last}: from must not be above to")
+        if count > MOST_ROWS:
+            raise InvalidInputError(f"count of n must be at most {MOST_ROWS}, got {count}")
         return sorted({round(size) for size in np.geomspace(first, last, count)})
     return [whole("n", size) for size in listed(value)]
 
 
-def demands_of(value: Any, relation: Neighbours, folder: Path) -> Iterator[Demand]:
-    """The guarantees that tables ask for; none of any kind where there are no tables.
+def demands_of(value: Any, relation: Neighbours, folder: Path) -> list[Demand]:
+    """The guarantees that texts describe; one of no guarantee if there are no texts.
 
     Args:
-        value: a table, or a list of tables.
-        relation: of those that do not say it, but for PML.
-        folder: where the files of alpha are looked for.
+        value: a text, or a list of texts.
+        relation: of those that do not name one.
+        folder: where files of alpha are looked for.
 
     Raises:
         FileError: a file that cannot be read.
-        InvalidInputError: a key that is not known, or numbers that are no guarantee.
+        InvalidInputError: no text of a guarantee.
     """
-    tables = listed(value)
-    if not tables:
-        yield Demand(None)
-    for table in tables:
-        if not isinstance(table, Mapping):
-            raise InvalidInputError("guarantees are tables: write [[guarantees]] and epsilon = 1")
-        for key in table:
-            if key not in OF_GUARANTEES:
-                raise InvalidInputError(
-                    f"unknown key {key!r} of a guarantee; known are {', '.join(OF_GUARANTEES)}"
-                )
-        present = [key for key in OF_GUARANTEES if listed(table.get(key))]
-        for values in product(*(listed(table[key]) for key in present)):
-            yield _demand(dict(zip(present, values, strict=True)), relation, folder)
+    return [_demand(text, relation, folder) for text in texts("guarantees", value)] or [
+        Demand(None)
+    ]
 
 
-def _demand(table: dict[str, Any], relation: Neighbours, folder: Path) -> Demand:
-    alpha = table.get("alpha")
-    if not isinstance(alpha, str):
-        return Demand(_guarantee(table, relation))
-    limits = read_prior(folder / alpha, name="alpha").tolist()
-    return Demand(_guarantee(table | {"alpha": limits}, relation), alpha)
+def _demand(text: str, relation: Neighbours, folder: Path) -> Demand:
+    source = ""
 
+    def read_alpha(name: str, _confidence: float | None) -> tuple[float, ...]:
+        nonlocal source
+        source = name
+        return tuple(read_prior(folder / name, name="alpha").tolist())
 
-def _guarantee(table: dict[str, Any], relation: Neighbours) -> Guarantee:
-    given = [key for key in PARAMETERS if key in table and not isinstance(table[key], list)]
-    table |= {key: number(f"{key} of a guarantee", table[key]) for key in given}
-    currencies = [key for key in CURRENCIES if key in table]
-    if currencies:
-        return _currency(currencies, {"neighbours": relation.value} | table)
-    if "epsilon" not in table:
-        raise InvalidInputError(
-            "a guarantee needs epsilon, rho, mu, or an order with its epsilon; add for example"
-            " epsilon = 1"
-        )
-    return _with_epsilon(table, relation)
-
-
-def _currency(currencies: list[str], table: dict[str, Any]) -> Guarantee:
-    """zCDP, Gaussian DP or Renyi DP."""
-    (first, *others) = currencies
-    needed = {"neighbours", first} | ({"epsilon"} if first == "order" else set())
-    strange = others or sorted(set(table) - needed)
-    missing = sorted(needed - set(table))
-    if strange or missing:
-        wrong = f"does not go with {strange[0]}" if strange else f"needs {missing[0]}"
-        raise InvalidInputError(f"a guarantee of {first} {wrong}: each is a table of its own")
-    return from_json({"kind": CURRENCIES[first]} | table)
-
-
-def _with_epsilon(table: dict[str, Any], relation: Neighbours) -> Guarantee:
-    """Differential privacy, or PML."""
-    pml = "alpha" in table
-    loose = pml and "delta" in table
-    if "failure" in table and not loose:
-        raise InvalidInputError("failure is for PML with a delta: give alpha and delta too")
-    if pml and table.get("neighbours") == "add-remove":
-        raise InvalidInputError("PML (alpha) speaks of replace neighbours: leave neighbours out")
-    numbers = {
-        "kind": "pml" if pml else "dp",
-        "delta": None,
-        "alpha": None,
-        "neighbours": "replace" if pml else relation.value,
-        "failure": "envelope" if loose else None,
-    }
-    return from_json(numbers | table)
+    guarantee = parse_guarantee(text, neighbours=relation.value, read_alpha=read_alpha)
+    return Demand(guarantee, source)

@@ -357,7 +357,6 @@ def test_exponents_of_laplace_noise_are_checked_before_any_design(refused, no_so
         ("compare prefix:4 --jobs 2", "jobs"),
         ("sweep study.toml --backend dask", "dask"),
         ("sweep study.toml --backend ray", "ray"),
-        ("sweep study.toml -o a.parquet", "release"),
         ("plan 2*laplace:0.1 --delta 1e-6", "release"),
         ("release histogram:3 counts.csv --epsilon 1 -o a.csv", "release"),
         ("release histogram:3 counts.csv --epsilon 1 -o a.parquet", "release"),

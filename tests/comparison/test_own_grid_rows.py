@@ -209,6 +209,6 @@ def test_tables_frames_and_sweeps_name_the_noise(tmp_path):
     assert OWN in shown.to_latex()
     assert OWN in shown._repr_html_()
     assert OWN in repr(shown)
-    study = {"workloads": "histogram:4", "strategies": "identity", "guarantees": {"epsilon": 3}}
-    (record,) = pml.sweep(study, tmp_path / "s.csv").to_records()
+    study = {"workloads": "histogram:4", "strategies": "identity", "guarantees": "dp:3"}
+    (record,) = pml.sweep(study, tmp_path / "s.sqlite").to_records()
     assert (record["noise"], record["error"]) == (OWN, shown.rows[0].error)

@@ -23,17 +23,17 @@ def cluster():
         yield local.scheduler_address
 
 
-@pytest.fixture(params=["here", "processes", "dask"])
+@pytest.fixture(params=["here", "loky", "dask"])
 def workers(request):
     if request.param == "dask":
         return Workers(backend="dask", address=request.getfixturevalue("cluster"))
-    return Workers({"here": 1, "processes": 2}[request.param])
+    return Workers({"here": 1, "loky": 2}[request.param])
 
 
 def test_every_task_is_done_once(workers):
     tasks = [partial(square, number) for number in range(20)]
     results = dict(run([*tasks, blocked], workers))
-    if workers.backend == "processes":  # Ctrl-C of a terminal is for the parent alone
+    if workers.backend == "loky":  # Ctrl-C of a terminal is for the parent alone
         assert results[20] is (workers.jobs > 1)
         assert not blocked()
     del results[20]
@@ -54,7 +54,7 @@ def test_a_worker_that_dies_loses_its_task_only():
     assert sorted(results.values()) == [0, 1, 4, 9, 16, 25]
 
 
-@pytest.mark.parametrize("workers", ["processes", "dask"], indirect=True)
+@pytest.mark.parametrize("workers", ["loky", "dask"], indirect=True)
 def test_a_task_whose_worker_died_once_is_done_again(workers, tmp_path):
     tasks = [partial(square, 3), partial(die, tmp_path / "died"), partial(square, 4)]
     assert dict(run(tasks, workers)) == {0: 9, 1: "lived", 2: 16}
@@ -78,7 +78,7 @@ def test_a_lost_task_is_an_error_where_all_are_needed(monkeypatch):
 def test_what_workers_cannot_be_is_refused(monkeypatch):
     with pytest.raises(InvalidInputError, match="address is that of a cluster"):
         Workers(address="tcp://127.0.0.1:1")
-    with pytest.raises(InvalidInputError, match="backend must be one of processes, dask, ray"):
+    with pytest.raises(InvalidInputError, match="backend must be one of loky, dask, ray"):
         Workers(backend="slurm")
     monkeypatch.setattr("pmldesign.errors.find_spec", lambda name: None)
     with pytest.raises(InvalidInputError, match=r"needs ray; .*pip install 'pmldesign\[ray\]'"):

@@ -12,7 +12,7 @@ STUDY = {
     "n": [3, 6],
     "p": [2, float("inf")],
     "strategies": ["least-norm", "tree"],
-    "guarantees": [{"epsilon": [0.5, 1], "delta": 1e-6}],
+    "guarantees": ["dp:0.5,delta=1e-6", "dp:1,delta=1e-6"],
 }
 
 
@@ -40,24 +40,23 @@ def test_sizes_between_are_spaced_by_equal_ratios():
         ({"p": [1]}, "p must be"),
         ({"p": ["two"]}, "p must be a number, got 'two'"),
         ({"noise": "white"}, "noise must be one of auto, gaussian, laplace, cube, got 'white'"),
-        ({"guarantees": [{"delta": 0.1}]}, "a guarantee needs epsilon, rho, mu"),
-        ({"guarantees": [{"rho": 1, "delta": 0.1}]}, "a guarantee of rho does not go with delta"),
-        ({"guarantees": [{"mu": 1, "rho": 0.1}]}, "does not go with"),
-        ({"guarantees": [{"order": 8}]}, "a guarantee of order needs epsilon"),
-        ({"guarantees": [{"rho": [0.1, -1]}]}, "rho must be"),
+        ({"guarantees": "dp:delta=0.1"}, "dp starts with epsilon"),
+        ({"guarantees": ["zcdp:1,delta=0.1"]}, "'delta' is not a key of zcdp"),
+        ({"guarantees": ["zcdp:-1"]}, "rho must be"),
+        ({"guarantees": [{"epsilon": 1}]}, 'guarantees must be texts such as "dp:1,delta=1e-6"'),
+        ({"guarantees": "pml:1,alpha=none.csv"}, "cannot read 'none.csv'"),
+        ({"guarantees": "dp:-1"}, "epsilon must be"),
+        ({"n": {"from": 10, "to": 1000, "count": 10**9}}, "count of n must be at most 1000000"),
+        ({"n": {"from": 1, "to": 10**9, "count": 150_000}}, r"has \d+ rows; at most 1000000 are"),
         ({"participation": ["twice"]}, "participation must be such as"),
         ({"participation": "2,every=4", "neighbours": "replace"}, "participation"),
-        ({"weights": [3]}, "weights must be texts, got 3"),
-        ({"guarantees": [{"epsilon": 1, "beta": 0.1}]}, "unknown key 'beta' of a guarantee"),
-        ({"guarantees": [{"epsilon": 1, "failure": "slack"}]}, "failure is for PML"),
-        ({"guarantees": [{"epsilon": 1, "alpha": "none.csv"}]}, "cannot read 'none.csv'"),
-        ({"guarantees": {"epsilon": -1}}, "epsilon must be"),
+        ({"weights": [3]}, 'weights must be texts such as "w.csv", got 3'),
         ({"rel_gap": "small"}, "rel_gap must be a number"),
     ],
 )
 def test_a_study_that_is_none_is_refused(tmp_path, change, message):
     with pytest.raises(pml.PmldesignError, match=message):
-        pml.sweep(STUDY | change, tmp_path / "rows.csv")
+        pml.sweep(STUDY | change, tmp_path / "rows.sqlite")
     assert not [*tmp_path.iterdir()]
 
 

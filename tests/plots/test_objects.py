@@ -83,7 +83,7 @@ def test_a_comparison_draws_itself(table):
 
 def test_a_sweep_draws_errors_over_the_cells_of_each_family(tmp_path):
     study = {"workloads": ["histogram:{n}", "total:{n}"], "n": [4, 9], "strategies": ["identity"]}
-    figure = pml.sweep(study, tmp_path / "rows.csv").plot()
+    figure = pml.sweep(study, tmp_path / "rows.sqlite").plot()
     heights = {axes.get_title(): [*axes.lines[0].get_ydata()] for axes in figure.axes}
     assert figure.axes[0].get_xlabel() == "cells n"
     # errors sqrt(n) of n queries are 1 each; a total is one query of error sqrt(n)

@@ -65,7 +65,7 @@ workloads = ["prefix:{n}", "all-range:{n}"]
 n = [20, 50, 100, 150]
 p = [2, 4, inf]
 strategies = ["least-norm", "tree", "haar"]
-guarantees = [{ epsilon = 1, delta = 1e-6 }, { epsilon = 1, alpha = 1e-3 }]
+guarantees = ["dp:1,delta=1e-6", "pml:1,alpha=1e-3"]
 """
 LIST = Path(__file__).with_suffix(".txt").resolve()
 HERE, FIRST = Path(), 0.05

@@ -192,14 +192,13 @@ COMMANDS = (
 
 def study(workload: str, p: str, promise: list[str], limit: int) -> str:
     """A study of one design for one guarantee, or none."""
-    written = [option.replace("guarantee=zcdp:", "rho=") for option in promise]
-    told = [option.removeprefix("--").split("=") for option in written]
-    guarantee = ", ".join(
-        f'{key} = "{value}"' if key == "neighbours" else f"{key} = {value}" for key, value in told
-    )
+    parts = dict(option.removeprefix("--").split("=") for option in promise)
+    kind = "pml" if "alpha" in parts else "dp"
+    text = parts.pop("guarantee", f"{kind}:{parts.pop('epsilon', '')}")
+    text += "".join(f",{key}={value}" for key, value in parts.items())
     return (
         f'workloads = ["{workload}"]\np = [{p}]\nstrategies = ["design"]\n'
-        f"guarantees = [{f'{{ {guarantee} }}' if told else ''}]\n"
+        f"guarantees = {[text] if promise else []}\n"
         f"time_limit = {limit}\nsearch_time = {limit}\n"
     )
 
