@@ -18,7 +18,7 @@ __getattr__ = face(
         "documents.document": "Document Section Table facts note print_json progress table",
         "documents.parts": "promised",
         "options.fields": "Outputs argument as_command given group option",
-        "process": "complain main signals wrapped",
+        "process": "complain main wrapped",
     },
 )
 

@@ -1,15 +1,14 @@
-"""The process of a command: how it begins, which command it is, and how it ends.
+"""The process of a command: which command it is, and how it ends.
 
-Signals become exceptions, so that half-written files and other processes are removed on the way
-out: Ctrl-C a KeyboardInterrupt, which solvers answer with what they have, and TERM and HUP an
-`Ended`, which gives exit code 128 + the number of the signal. What cannot be written to standard
-output is an error of its own (exit code 6); what cannot be written to standard error is lost, and
-changes nothing. Long lines wrap at words; where there is no terminal nothing is wrapped.
+click reads the arguments. An error becomes one line on standard error and an exit code. Ctrl-C is a
+KeyboardInterrupt, which solvers answer with what they have; TERM and HUP do what they always do.
+Output that standard output does not take is an error, and the message names the files that were
+written before; what cannot be written to standard error is lost, and changes nothing. Long lines
+wrap at words on a terminal, and nowhere else.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import shutil
@@ -17,7 +16,6 @@ import signal
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -26,132 +24,47 @@ from types import FrameType
 from typing import IO, Any, NoReturn
 
 import click
+from click.exceptions import NoArgsIsHelpError
 from click.shell_completion import CompletionItem
 
 from pmldesign.cli import COMMANDS
 from pmldesign.errors import NotConvergedError, PmldesignError, printable
 
-NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
 INTERRUPTED = "interrupted before it was done"
 UNFINISHED = "interrupted: what is shown or written holds, but the work was not finished"
-PATIENCE = 1.0
-"""Seconds of the processor that an import may take after a signal."""
+STOPPED = 3
+"""Exit code of a command that ended early, and of which something is shown or written."""
 
 
-class Ended(BaseException):
-    """The process was asked to end.
-
-    Attributes:
-        number: of the signal.
-    """
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-class _Signals:
-    """The handler of signals."""
+class _State:
+    """Of the command that runs: whether Ctrl-C was pressed, and whether a result was shown."""
 
     interrupted = shown = False
-    importing = False
-    hook = staticmethod(sys.unraisablehook)
-    since = math.inf
-    """Processor time when the first signal came in an import."""
-
-    def handle(self, number: int, frame: FrameType | None) -> None:
-        """Raise what the signal stands for, as soon as the exception is not swallowed or altered.
-
-        While a command is imported nothing is open yet, and the process ends at once. So it does
-        in another import that goes on: files are never open in one.
-        """
-        swallowed = _swallows(frame)
-        self.since = min(self.since, time.process_time()) if swallowed else math.inf
-        if self.importing or time.process_time() > self.since + PATIENCE:
-            signal.signal(number, lambda *_: None)  # pressed again it is not said again
-            if number == signal.SIGINT:
-                with suppress(OSError):  # nobody reads it
-                    os.write(2, f"error: {INTERRUPTED}\n".encode())
-            os._exit(1 if number == signal.SIGINT else 128 + number)
-        elif swallowed:
-            _again(number)
-        elif number == signal.SIGINT:
-            self.interrupted = True
-            raise KeyboardInterrupt
-        else:
-            signal.signal(number, signal.SIG_IGN)  # once is enough, and the way out takes its time
-            raise Ended(number)
-
-    def lost(self, ignored: Any) -> None:
-        """What Python does with an exception that it cannot raise, as where a generator ends."""
-        error = ignored.exc_value
-        if isinstance(error, Ended):
-            signal.signal(error.number, self.handle)
-            _again(error.number)
-        elif isinstance(error, KeyboardInterrupt) and self.interrupted:
-            _again(signal.SIGINT)
-        else:
-            self.hook(ignored)
-
-
-_signals = _Signals()
-
-
-def _again(number: int) -> None:
-    """Send a signal once more, to the thread whose waiting for input it has to end."""
-    timer = threading.Timer(0.02, signal.pthread_kill, [threading.main_thread().ident, number])
-    timer.daemon = True
-    timer.start()
-
-
-def _swallows(frame: FrameType | None) -> bool:
-    """Whether this is in an import, where libraries catch anything, or in a finalizer."""
-    while frame is not None:
-        code = frame.f_code
-        if code.co_name == "__del__" or code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False
-
-
-@contextmanager
-def importing() -> Iterator[None]:
-    """The import of a command."""
-    _signals.importing = signal.getsignal(signal.SIGTERM) == _signals.handle
-    try:
-        yield
-    finally:
-        _signals.importing = False
 
 
 def interrupted() -> bool:
     """Whether Ctrl-C was pressed since the command began; a library may turn it into an error."""
-    return _signals.interrupted
+    return _State.interrupted
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    _State.interrupted = True
+    raise KeyboardInterrupt
 
 
 @contextmanager
-def signals() -> Iterator[None]:
-    """Ctrl-C, TERM and HUP as exceptions, unless somebody handles or ignores them already."""
-    _signals.interrupted = _signals.shown = False
-    _signals.since = math.inf
-    if threading.current_thread() is not threading.main_thread():
+def interrupts() -> Iterator[None]:
+    """Notice Ctrl-C, unless it is handled or ignored already."""
+    _State.interrupted = _State.shown = False
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not usual or threading.current_thread() is not threading.main_thread():
         yield
         return
-    usual = (signal.SIG_DFL, signal.default_int_handler)
-    handled = {signal.Signals[name] for name in NAMES if hasattr(signal, name)}
-    taken = {number: signal.getsignal(number) for number in handled}
-    taken = {number: before for number, before in taken.items() if before in usual}
-    for number in taken:
-        signal.signal(number, _signals.handle)
-    _signals.hook, sys.unraisablehook = sys.unraisablehook, _signals.lost
+    signal.signal(signal.SIGINT, _interrupt)
     try:
         yield
-    except Ended as ended:
-        sys.exit(128 + ended.number)  # what a shell calls it; joblib has to clean up at the exit
     finally:
-        for number, before in taken.items():
-            signal.signal(number, before)
-        sys.unraisablehook = _signals.hook
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def prepare_streams() -> None:
@@ -186,10 +99,10 @@ def wrapped(text: str, width: int | None, *, hanging: int = 0) -> str:
     )
 
 
-def show(text: str = "") -> None:
-    """A line of the result on standard output."""
-    _signals.shown = True
-    click.echo(text)
+def show(text: str = "", *, nl: bool = True) -> None:
+    """A line of the result on standard output, or a part of it."""
+    _State.shown = True
+    click.echo(text, nl=nl)
 
 
 def complain(text: str) -> None:
@@ -205,16 +118,24 @@ def to_errors(text: str) -> None:
         _silence(sys.stderr)
 
 
-def fail(text: str, code: int) -> Any:
+def fail(text: str, code: int) -> NoReturn:
     """End with one line on standard error."""
     complain(f"error: {text}")
     sys.exit(code)
 
 
-def refuse_output(error: OSError) -> Any:
-    """End, as standard output takes no more."""
+def refuse_output(error: OSError) -> NoReturn:
+    """End, as standard output takes no more; the message names the files that are complete."""
+    from pmldesign.files.atomic import written
+
     _silence(sys.stdout)
-    return fail(f"cannot write to standard output: {error.strerror or error}", 6)
+    reason = f"cannot write to standard output: {error.strerror or error}"
+    fail(f"{reason}{_names(written)}", STOPPED if written else 6)
+
+
+def _names(written: Iterable[object]) -> str:
+    names = ", ".join(printable(str(path)) for path in written)
+    return f"; written: {names}" if names else ""
 
 
 def _silence(stream: IO[str] | None) -> None:
@@ -230,7 +151,7 @@ class _Commands(click.Group):
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run a command, whatever its streams are, and end as it did."""
-        with signals():
+        with interrupts():
             prepare_streams()
             try:
                 return super().main(*arguments, **options)
@@ -243,8 +164,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        with importing():
-            command: click.Command = import_module(f"pmldesign.cli.{cmd_name}").command
+        command: click.Command = import_module(f"pmldesign.cli.{cmd_name}").command
         return command
 
     def resolve_command(
@@ -275,7 +195,7 @@ class _Commands(click.Group):
         try:
             result = super().invoke(ctx)
             if interrupted():
-                raise NotConvergedError(_unfinished(written))
+                raise NotConvergedError(UNFINISHED + _names(written))
             return result
         except PmldesignError as error:
             complain(f"{error.opening}: {printable(str(error))}")
@@ -287,27 +207,21 @@ class _Commands(click.Group):
             _in_one_line(error, ctx)
         except (click.exceptions.Exit, click.Abort, OSError):
             raise
-        except (KeyboardInterrupt, Exception):
+        except (KeyboardInterrupt, Exception):  # libraries turn Ctrl-C into errors of their own
             if not interrupted():
                 raise
-            result = _signals.shown or written
-            complain(f"error: {_unfinished(written) if result else INTERRUPTED}")
-            ctx.exit(3 if result else 1)
+            unfinished = _State.shown or written
+            complain(f"error: {UNFINISHED + _names(written) if unfinished else INTERRUPTED}")
+            ctx.exit(STOPPED if unfinished else 1)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not args and not ctx.resilient_parsing:
-            complain(ctx.get_help())
-            ctx.exit(2)
         try:
             return super().parse_args(ctx, args)
+        except NoArgsIsHelpError as error:
+            to_errors(error.format_message() + "\n")
+            ctx.exit(2)
         except click.UsageError as error:
             _in_one_line(error, ctx)
-
-
-def _unfinished(written: Iterable[object]) -> str:
-    """What Ctrl-C has left, with the names of files, of which nothing else may have told."""
-    names = ", ".join(printable(str(path)) for path in written)
-    return f"{UNFINISHED}; written: {names}" if names else UNFINISHED
 
 
 def _in_one_line(error: click.UsageError, ctx: click.Context) -> NoReturn:
@@ -345,32 +259,17 @@ def _nearest(word: str, words: Iterable[str]) -> str:
     return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
-def _version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
-        from importlib import metadata
-
-        click.echo(f"pmldesign {metadata.version('pmldesign')}")
-        ctx.exit()
-
-
 @click.command(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=(
         "Exit codes: 0 done, 1 stopped with nothing to show, 2 an argument is wrong or needs an"
-        " extra that is missing, 3 a limit or Ctrl-C came before the end (what was found is shown"
-        " and written), 4 the guarantee protects nobody, 5 no mechanism can do this, 6 a file or"
-        " output cannot be read or written, 7 a claim of a file does not hold, 8 one was not"
-        " checked."
+        " extra that is missing, 3 stopped early by a limit, Ctrl-C or an output that takes no more"
+        " (what is shown or written holds), 4 the guarantee protects nobody, 5 no mechanism can do"
+        " this, 6 a file or output cannot be read or written, 7 a claim of a file does not hold, 8"
+        " one was not checked."
     ),
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_version,
-    help="Show the version and exit.",
-)
+@click.version_option(package_name="pmldesign", message="%(package)s %(version)s")
 def main() -> None:
     """Private mechanisms for linear queries by optimization, with certified bounds."""

@@ -134,8 +134,8 @@ def command(asked: Asked) -> None:
     with _warnings():
         published = carry_out(prepared, people, ledger=ledger, output=output, measurements=files)
     _warn_of_delta(beside, published.manifest.get("records"))
-    written = [str(output)]
-    written += [beside_path(output, "known").name] if published.known else []
+    smaller = [name for name in ("quantiles", "known") if getattr(published, name)]
+    written = [str(output), *(beside_path(output, name).name for name in smaller)]
     written += [path.name for path in more]
     written += [] if asked.outputs.report is None else [asked.outputs.report.name]
     asked.outputs.deliver(document_of(published, prepared.noise, written))

@@ -15,7 +15,7 @@ import numpy as np
 from pmldesign.cli.options.fields import WholeRange, argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.cli.options.questions import QuestionOptions
-from pmldesign.cli.process import complain
+from pmldesign.cli.process import complain, show
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import load_workload
 from pmldesign.files.atomic import check_writable, undisturbed
@@ -146,7 +146,7 @@ class Answers:
             )
         self._answer()
         answer = self.journal.again(step, given.value)
-        click.echo(answer_lines(self.stream.identity, step - 1, [answer]), nl=False)
+        show(answer_lines(self.stream.identity, step - 1, [answer]), nl=False)
 
     def _answer(self) -> None:
         """Answer the steps that wait; nothing interrupts before what was drawn is shown."""
@@ -156,7 +156,7 @@ class Answers:
             first, waiting = self.stream.time, self._waiting
             self._waiting = []
             found = answers(*(self.journal or self.stream).steps(waiting))
-            click.echo(answer_lines(self.stream.identity, first, found), nl=False)
+            show(answer_lines(self.stream.identity, first, found), nl=False)
 
 
 def _chunks() -> Iterator[list[bytes]]:

@@ -19,15 +19,12 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, Literal
 
-from pmldesign.arguments import shown
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 
 PathName = str | os.PathLike[str]
 written: deque[PathName] = deque(maxlen=20)
 """The files that were completed last: until somebody clears it."""
-SIGNALS = [
-    signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
-]
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def as_path(path: Any, name: str = "path") -> Path:
@@ -39,6 +36,8 @@ def as_path(path: Any, name: str = "path") -> Path:
     try:
         return Path(path)
     except TypeError:
+        from pmldesign.arguments import shown  # numpy; a command begins without it
+
         raise InvalidInputError(
             f"{name} must be the name of a file, a text or a Path, got {shown(path)}"
         ) from None
@@ -121,49 +120,34 @@ def atomic_write(path: PathName, mode: Literal["w", "wb"]) -> Iterator[IO[Any]]:
                 temporary.unlink(missing_ok=True)
 
 
-class _Later:
-    """The handler of signals during a block: remembers the first, and lets a second one end it."""
-
-    def __init__(self, note: str) -> None:
-        self._note, self._seen = note, 0
-        self._before = {
-            number: signal.signal(number, self)
-            for number in SIGNALS
-            if signal.getsignal(number) not in (signal.SIG_IGN, None)
-        }
-
-    def __call__(self, number: int, _frame: FrameType | None) -> None:
-        if self._seen:
-            self.end()
-        else:
-            self._seen = number
-            os.write(2, self._note.encode())
-
-    def end(self) -> None:
-        """Handle signals as before, first of all the one that was seen."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        seen, self._seen = self._seen, 0
-        if seen:
-            signal.raise_signal(seen)
-
-
 @contextmanager
 def undisturbed(note: str = "") -> Iterator[None]:
-    """Let signals wait until the block is done; a second one does not wait.
+    """Let Ctrl-C, TERM and HUP wait until the block is done.
 
     Args:
-        note: for standard error when the first one comes.
+        note: for standard error when one of them comes.
     """
-    inside = any(isinstance(signal.getsignal(number), _Later) for number in SIGNALS)
-    if inside or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
-    later = _Later(note)
+    seen: list[int] = []
+
+    def wait(number: int, _frame: FrameType | None) -> None:
+        seen.append(number)
+        os.write(2, note.encode())
+
+    before = {
+        number: signal.signal(number, wait)
+        for number in SIGNALS
+        if signal.getsignal(number) not in (signal.SIG_IGN, None)
+    }
     try:
         yield
     finally:
-        later.end()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if seen:
+            signal.raise_signal(seen[0])
 
 
 def sync_folder(folder: Path) -> None:

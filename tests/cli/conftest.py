@@ -1,6 +1,7 @@
 import json
 import os
 import signal
+import sys
 from contextlib import suppress
 
 import pytest
@@ -44,7 +45,8 @@ def run(tmp_path, monkeypatch):
 def signalled():
     """Makes of a function another one that a signal reaches, and that goes on.
 
-    Ctrl-C is not ignored meanwhile, as it may be in a job in the background.
+    Ctrl-C is not ignored meanwhile, as it may be in a job in the background, and TERM does not end
+    this process.
     """
 
     def changed(number, function):
@@ -56,6 +58,9 @@ def signalled():
 
         return call
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupt, terminate = signal.default_int_handler, lambda *_: sys.exit(143)
+    handlers = {signal.SIGINT: interrupt, signal.SIGTERM: terminate}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     yield changed
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -1,20 +1,21 @@
 """The command line as a process of its own: python -m pmldesign, pipes, and a real Ctrl-C."""
 
-import importlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
-from children import in_a_child
 
 import pmldesign.cli.process
-from pmldesign.cli import COMMANDS, signals
+from pmldesign.cli import COMMANDS
 
 ENVIRONMENT = {
     **os.environ,
@@ -149,8 +150,10 @@ CLOSED = "error: cannot write to standard output: Bad file descriptor\n"
         ("pmldesign --help 2>&-", 0, ""),
         ("pmldesign prefx 2>/dev/full", 2, ""),
         ("pmldesign >&- 2>&- <&-", 2, ""),
+        ("pmldesign prefx 2>&-", 2, ""),
         ("pmldesign workload > /dev/full", 6, FULL),
-        ("pmldesign workload prefix:4 -o w.csv >&- 2>&-", 6, ""),
+        ("pmldesign workload prefix:4 -o w.csv >&- 2>&-", 3, ""),
+        ("pmldesign workload prefix:4 -o w.csv >&-", 3, CLOSED[:-1] + "; written: w.csv\n"),
         ("pmldesign workload - <&-", 6, "error: cannot read standard input: it is closed\n"),
     ],
 )
@@ -159,6 +162,44 @@ def test_streams_that_are_closed_or_full(tmp_path, line, code, err):
     assert (got, stderr) == (code, err)
     if "-o" in line:
         assert (tmp_path / "w.csv").read_text().startswith("1,0,0,0\n")
+
+
+def test_the_help_on_a_terminal_is_that_of_a_file(tmp_path):
+    """Of a bare command as of --help; it used to be one paragraph."""
+    shown = {}
+    for arguments in ([], ["--help"]):
+        ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (24, 80))
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pmldesign", *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=ENVIRONMENT,
+            cwd=tmp_path,
+        )
+        os.close(theirs)
+        lines = b""
+        with suppress(OSError):  # a terminal whose other side is closed
+            while part := os.read(ours, 2**16):
+                lines += part
+        os.close(ours)
+        assert process.wait() == (0 if arguments else 2)
+        shown[len(arguments)] = lines.decode().splitlines()
+    assert shown[0] == shown[1]
+    assert len(shown[0]) > 20
+    assert max(map(len, shown[0])) <= 80
+
+
+def test_what_is_published_is_named_if_nothing_can_be_shown(tmp_path):
+    (tmp_path / "counts.csv").write_text("3\n1\n4\n")
+    line = "pmldesign release histogram:3 counts.csv --epsilon 1 -o t.csv > /dev/full"
+    code, _, stderr = shell(line, tmp_path)
+    assert (code, stderr.splitlines()[-1]) == (
+        3,
+        FULL[:-1] + "; written: t.manifest.json, t.csv",
+    )
+    assert {"t.csv", "t.manifest.json"} < {path.name for path in tmp_path.iterdir()}
 
 
 ENDLESS = "pmldesign stream prefix:inf --epsilon 1 --delta 1e-6"
@@ -205,40 +246,40 @@ def test_names_that_are_no_utf8(tmp_path):
     assert "\\udcff.csv" in (tmp_path / "rows.csv").read_text(encoding="utf-8")
 
 
+INTERRUPTED = "error: interrupted before it was done\n"
 IMPORTING = """
 import builtins, os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 number = getattr(signal, sys.argv.pop())
+name = sys.argv.pop()
 usual = builtins.__import__
-def interrupted(name, *arguments, **options):
-    if name == "numpy":
+def interrupted(imported, *arguments, **options):
+    if imported == name:
+        builtins.__import__ = usual
         try:
             os.kill(os.getpid(), number)
-        except BaseException:
+        except KeyboardInterrupt:
             raise ImportError  # as libraries do
-    return usual(name, *arguments, **options)
+    return usual(imported, *arguments, **options)
 builtins.__import__ = interrupted
 import pmldesign.__main__
 pmldesign.__main__.run()
 """
-INTERRUPTED = "error: interrupted before it was done\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "code", "err"), [("SIGINT", 1, INTERRUPTED), ("SIGTERM", 143, "")]
+    ("module", "name", "code", "err"),
+    [
+        ("numpy", "SIGINT", 1, INTERRUPTED),
+        ("numpy", "SIGTERM", -signal.SIGTERM, ""),
+    ],
 )
-def test_signals_during_imports(tmp_path, name, code, err):
-    process = start("workload", "prefix:4", name, code=IMPORTING, cwd=tmp_path)
+def test_signals_during_imports(tmp_path, module, name, code, err):
+    process = start("workload", "prefix:4", module, name, code=IMPORTING, cwd=tmp_path)
     assert process.communicate() == ("", err)
     assert process.returncode == code
 
 
-ALONE = """
-import sys
-before = set(sys.modules)
-import pmldesign.__main__
-print(*sorted(set(sys.modules) - before))
-"""
 BETWEEN = """
 import os, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -246,98 +287,12 @@ import pmldesign.__main__, pmldesign.cli
 pmldesign.cli.main = lambda **_: os.kill(os.getpid(), signal.SIGINT)
 pmldesign.__main__.run()
 """
-AT_THE_START = "from pmldesign.__main__ import _quit; signal.signal(signal.SIGINT, _quit)"
-OF_A_COMMAND = """
-from pmldesign.cli.process import _signals
-_signals.importing = True
-signal.signal(signal.SIGINT, _signals.handle)
-"""
-TWICE = """
-import os, signal
-{handled}
-usual = os.write
-def again(*arguments):
-    usual(*arguments)
-    os.kill(os.getpid(), signal.SIGINT)
-os.write = again
-again(1, b"")
-"""
 
 
-@pytest.mark.parametrize("handled", [AT_THE_START, OF_A_COMMAND])
-def test_ctrl_c_twice_is_said_once(handled, tmp_path):
-    process = start(code=TWICE.format(handled=handled), cwd=tmp_path)
-    assert process.communicate() == ("", INTERRUPTED)
-    assert process.returncode == 1
-
-
-def test_ctrl_c_is_heeded_before_anything_is_imported(tmp_path):
-    stdout, _ = start(code=ALONE, cwd=tmp_path).communicate()
-    assert stdout.split() == ["pmldesign", "pmldesign.__main__"]
+def test_ctrl_c_before_a_command_handles_it(tmp_path):
     process = start(code=BETWEEN, cwd=tmp_path)
     assert process.communicate() == ("", INTERRUPTED)
     assert process.returncode == 1
-
-
-SWALLOWING = """
-import os, signal
-try:
-    os.kill(os.getpid(), signal.SIGTERM)
-except BaseException:
-    pass
-"""
-
-
-class Finalized:
-    def __del__(self):
-        exec(SWALLOWING)
-
-
-def imported():
-    import late  # noqa: F401 - the file that the test writes
-
-
-def closed():
-    def values():
-        try:
-            yield
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    next(values())  # ends here, as nobody asks for more
-
-
-@pytest.mark.parametrize("swallows", [Finalized, imported, closed])
-def test_a_signal_waits_where_its_exception_would_be_swallowed(
-    tmp_path, monkeypatch, capfd, swallows
-):
-    (tmp_path / "late.py").write_text(SWALLOWING)
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def ended():
-        with signals():
-            swallows()
-            time.sleep(60)
-
-    with pytest.raises(SystemExit, match="143"):
-        ended()
-    assert capfd.readouterr().err == ""
-
-
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 1), ("SIGTERM", 143)])
-def test_a_signal_does_not_wait_for_a_long_import(tmp_path, monkeypatch, name, code):
-    (tmp_path / "endless.py").write_text(
-        f"import os, signal\nos.kill(os.getpid(), signal.{name})\nwhile True:\n    pass\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(pmldesign.cli.process, "PATIENCE", 0.1)
-
-    def ended():
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        with signals():
-            importlib.import_module("endless")
-
-    assert in_a_child(ended) == code
 
 
 def test_ctrl_c_in_bounds(tmp_path):
@@ -372,15 +327,12 @@ main(sys.argv[1:])
     ("names", "code", "content"),
     [
         ("SIGINT", 3, "1,0\n1,1\n"),
-        ("SIGTERM", 143, "1,0\n1,1\n"),
-        ("SIGHUP", 129, "1,0\n1,1\n"),
-        ("SIGINT+SIGINT", 1, "before"),
-        ("SIGINT+SIGTERM", 1, "before"),
+        ("SIGTERM", -signal.SIGTERM, "1,0\n1,1\n"),
+        ("SIGHUP", -signal.SIGHUP, "1,0\n1,1\n"),
+        ("SIGTERM+SIGINT", -signal.SIGTERM, "1,0\n1,1\n"),
     ],
 )
-def test_a_signal_waits_until_a_file_is_written_and_a_second_one_does_not(
-    tmp_path, names, code, content
-):
+def test_signals_wait_until_a_file_is_written(tmp_path, names, code, content):
     folder = tmp_path / "here"
     folder.mkdir()
     (folder / "w.csv").write_text("before")
@@ -402,11 +354,8 @@ def wait(number):
     time.sleep(600)
 if __name__ == "__main__":
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    from pmldesign.cli import signals
-    from pmldesign.comparison.parallel import run
-    from pmldesign.comparison.parallel import Workers
-    with signals():
-        list(run([partial(wait, 0), partial(wait, 1)], Workers(2)))
+    from pmldesign.comparison.parallel import Workers, run
+    list(run([partial(wait, 0), partial(wait, 1)], Workers(2)))
 """
 
 
@@ -426,7 +375,7 @@ def test_no_worker_outlives_its_parent(tmp_path, name):
     workers = [int(path.read_text()) for path in pids]
     process.send_signal(getattr(signal, name))
     process.communicate()  # returns when nobody holds the streams
-    assert process.returncode == {"SIGTERM": 143, "SIGHUP": 129, "SIGKILL": -9}[name]
+    assert process.returncode == -getattr(signal, name)
     for _ in range(500):  # a process closes its streams a moment before it has ended
         if any(map(alive, workers)):
             time.sleep(0.02)

@@ -53,6 +53,14 @@ def test_people_become_a_table_and_a_manifest(run, people):
     assert "discrete laplace" in result.stdout
 
 
+def test_every_published_file_is_named(run, people):
+    schema = {"attributes": [SCHEMA["attributes"][0], SCHEMA["attributes"][1] | {"ordered": True}]}
+    (people / "schema.json").write_text(json.dumps(schema))
+    result = run(*ASK, "--noise", "laplace", "--quantiles", "age=0.5", "-o", "t.csv")
+    assert result.exit_code == 0, result.stderr
+    assert "t.csv, t.quantiles.csv and t.manifest.json" in result.stdout
+
+
 def test_a_strategy_file_answers_its_own_queries_with_its_guarantee(run, people):
     run(
         "optimize",
@@ -270,8 +278,7 @@ def test_ctrl_c_in_the_design_costs_nothing_and_a_signal_after_payment_loses_not
     assert (result.exit_code, result.stderr) == (1, "error: interrupted before it was done\n")
     assert {path.name for path in people.iterdir()} == {"people.csv", "schema.json"}
     monkeypatch.setattr(Ledger, "_spend", signalled(signal.SIGTERM, Ledger._spend))
-    result = run(*ask)
-    assert result.exit_code == 143, result.stderr
+    assert run(*ask).exit_code == 143
     assert len(read_ledger(people / "ledger").payments) == 1
     assert json.loads((people / "t.manifest.json").read_text())["sha256"]["table"] == (
         hashlib.sha256((people / "t.csv").read_bytes()).hexdigest()
@@ -287,13 +294,16 @@ def test_ctrl_c_after_payment_says_that_the_release_is_there(run, people, monkey
     assert result.stderr.splitlines()[-1] == said
 
 
-def test_an_answer_of_a_stream_that_was_drawn_is_shown(run, tmp_path, monkeypatch, signalled):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 3), (signal.SIGTERM, 143)])
+def test_an_answer_of_a_stream_that_was_drawn_is_shown(
+    run, tmp_path, monkeypatch, signalled, number, code
+):
     made = run("optimize", "prefix:8", "--buffers", 2, "--rel-gap", 1, "-o", "s.npz")
     assert made.exit_code == 0, made.stderr
-    monkeypatch.setattr(Stream, "steps", signalled(signal.SIGTERM, Stream.steps))
+    monkeypatch.setattr(Stream, "steps", signalled(number, Stream.steps))
     options = ["--epsilon", 1, "--delta", 1e-6, "--state", "state"]
     result = run("stream", "s.npz", *options, stdin="1\n1\n1\n")
-    assert result.exit_code == 143, result.stderr
+    assert result.exit_code == code, result.stderr
     assert len(result.stdout.splitlines()) == 1
     assert run("stream", "--replay", "state").stdout == result.stdout
     assert {path.name for path in tmp_path.iterdir()} == {"s.npz", "state", "state.log"}

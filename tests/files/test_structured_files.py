@@ -156,7 +156,11 @@ def test_damaged_files(tmp_path, kind):
     arrays = damaged(kind)
     form = next(
         name
-        for name, key in (("blocks", "block_0"), ("coordinates", "residuals"), ("product", "weights"))
+        for name, key in (
+            ("blocks", "block_0"),
+            ("coordinates", "residuals"),
+            ("product", "weights"),
+        )
         if key in arrays
     )
     header = np.array(json.dumps({"format": 1, "form": form}))

@@ -73,8 +73,8 @@ HERE, FIRST = Path(), 0.05
 OLD = "before"
 """In half of the files that are to be written."""
 WRITTEN = ("-o", "--table", "--report", "--certificate", "--measurements", "--plot")
-ERRORS = {signal.SIGINT: (1, 3), signal.SIGTERM: (3, 143, -signal.SIGTERM)}
-"""Exit codes; at the very end, or the beginning, TERM ends the process by itself, or does not."""
+ERRORS = {signal.SIGINT: (1, 3), signal.SIGTERM: (3, -signal.SIGTERM)}
+"""Exit codes; at the very end TERM may come too late."""
 COMPLETE = {
     ".npz": lambda path: (
         checked("verify", path) if path.name == "s.npz" else [*np.load(path).values()]

@@ -70,7 +70,7 @@ from pmldesign.release.costs.plan import Plan, parse_plan
 from pmldesign.release.costs.unit import Unit
 from pmldesign.release.people.sources import files_of
 
-PAID = "note: the release is paid for, so it is finished first; a second signal would lose it\n"
+PAID = "note: the release is paid for, so it is finished first\n"
 KEY = 32
 """Bytes of a key."""
 Data = TypeVar("Data")
