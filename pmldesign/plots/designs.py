@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pmldesign.bounds import ANY_SIZE, Bound, Kind
-from pmldesign.plots.pictures import BOUND, COLOURS, one_axes, styled
+from pmldesign.plots.pictures import BOUND, COLOURS, one_axes, styled, whole_ticks
 from pmldesign.strategies import Strategy
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
@@ -107,6 +107,7 @@ def _heat(axes: Axes, matrix: Array, title: str) -> None:
         interpolation="nearest",
     )
     axes.figure.colorbar(image, ax=axes, shrink=0.8)
+    whole_ticks(axes.xaxis, axes.yaxis)
     axes.set_title(title, fontsize="medium")
 
 
@@ -130,6 +131,7 @@ def deviations_figure(lines: dict[str, Array]) -> Figure:
         places, heights = _thinned(deviations)
         axes.plot(places, heights, "." if len(places) < 40 else "-", label=name)
     axes.set(xlabel="query", ylabel="standard deviation")
+    whole_ticks(axes.xaxis)
     highest = max(float(deviations.max()) for deviations in lines.values())
     axes.set_ylim(0, 1.1 * highest or 1.0)
     axes.grid(alpha=0.3)

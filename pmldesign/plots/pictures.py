@@ -19,6 +19,7 @@ from pmldesign.files import atomic_write, check_writable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 
@@ -72,6 +73,14 @@ def one_axes(width: float, height: float) -> tuple[Figure, Axes]:
 
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
+
+
+def whole_ticks(*axes: Axis) -> None:
+    """Label axes that count queries, cells or rows at whole numbers alone."""
+    from matplotlib.ticker import MaxNLocator
+
+    for axis in axes:
+        axis.set_major_locator(MaxNLocator("auto", integer=True, min_n_ticks=1))
 
 
 def check_plot_path(path: Path, noun: str = "picture", endings: Sequence[str] = FORMATS) -> None:

@@ -113,7 +113,8 @@ def sampled_alpha(counts: ArrayLike, confidence: float = 0.99) -> SampledAlpha:
     wrong = np.flatnonzero(~((values >= 0) & (values == np.rint(values)) & (values <= 2.0**53)))
     if wrong.size:
         raise InvalidInputError(
-            f"counts must be whole numbers, 0 or more, got {values[wrong[0]]:g} for cell {wrong[0]}"
+            f"counts must be whole numbers from 0 to 2^53, got {values[wrong[0]]:g} for cell"
+            f" {wrong[0]}"
         )
     cells, records = values.size, float(values.sum())
     if records == 0:

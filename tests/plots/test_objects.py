@@ -23,6 +23,15 @@ def test_the_heat_map_has_the_entries_of_the_strategy():
     assert np.allclose(right.get_array(), strategy.matrix.T @ strategy.matrix)
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (3, 1), (3, 3), (40, 7)])
+def test_rows_and_cells_have_whole_numbers(shape):
+    """A row at 0 was labelled -0.5, 0.0 and 0.5."""
+    heat = pml.plot(pml.Strategy("s", np.ones(shape) + np.eye(*shape))).axes[0]
+    line = pml.plot(pml.mechanism("identity", f"prefix:{shape[1] + 1}")).axes[0]
+    ticks = [*heat.get_xticks(), *heat.get_yticks(), *line.get_xticks()]
+    assert all(tick == round(tick) for tick in ticks)
+
+
 def test_a_large_matrix_keeps_its_largest_entries():
     matrix = np.zeros((600, 500))
     matrix[599, 3], matrix[5, 499] = -2.0, 1.0

@@ -34,6 +34,12 @@ def test_limits_are_where_the_binomial_tail_is_the_share_of_a_cell():
     assert 2 * np.exp(-5 * ten.radius**2) <= BALL * 0.1
 
 
+@pytest.mark.parametrize("counts", [[10**18, 5], [-1, 5], [0.5, 5]])
+def test_counts_are_whole_numbers_that_doubles_hold(counts):
+    with pytest.raises(InvalidInputError, match=r"from 0 to 2\^53, got .* for cell 0"):
+        sampled_alpha(counts)
+
+
 def hostile_priors():
     """Distributions at which limits of counts hold least often, and others."""
     for k in (2, 3, 12):
