@@ -17,7 +17,7 @@ __getattr__ = face(
         "documents.comparison": "usual_rows",
         "documents.document": "Document Section Table facts note print_json progress table",
         "documents.parts": "promised",
-        "options.fields": "Outputs argument as_command given group option",
+        "options.fields": "Outputs ReportOutputs argument as_command given group option",
         "process": "complain main wrapped",
     },
 )

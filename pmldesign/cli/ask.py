@@ -25,7 +25,7 @@ class Asked:
     )
     nearest: bool = option("In place of queries that are not determined, answer the nearest ones.")
     output: Path | None = option("Write the table: .csv or .parquet.", "-o", "--output")
-    outputs: Outputs = group(plot=None, report=None, table=None)
+    outputs: Outputs = group(plot=None, table=None)
 
 
 @as_command("ask", Asked)

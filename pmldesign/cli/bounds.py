@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,10 @@ from pmldesign.bounds import Bound, Kind
 from pmldesign.cli.documents.comparison import is_late, usual_rows
 from pmldesign.cli.documents.document import (
     Document,
-    Fact,
-    Picture,
-    Rounded,
     Section,
     Table,
     note,
     progress,
-    records,
 )
 from pmldesign.cli.documents.parts import between, note_coarse, promised, workload_fact
 from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
@@ -41,7 +37,7 @@ from pmldesign.privacy.outward import shortest
 from pmldesign.workloads import Workload
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,8 +146,6 @@ def _document(design: Design, guarantee: Guarantee, bounds: Sequence[Bound]) -> 
         data=[record | {"guarantee_numbers": guarantee.to_json()} for record in found],
         summary=[Section(facts=about), Section(tables=[table]), missing],
         table=table,
-        title="Bounds on the error",
-        page=lambda: [*_page(about, bounds), missing],
     )
 
 
@@ -168,26 +162,3 @@ def _cells(bounds: Sequence[Bound]) -> list[list[str]]:
 
 def _reasons(title: str, bounds: Sequence[Bound], *, holds: bool) -> Section:
     return Section(title, facts=[(b.name, b.reason) for b in bounds if b.holds is holds])
-
-
-def _page(about: Sequence[Fact], bounds: Sequence[Bound]) -> Iterator[Section]:
-    def picture() -> Figure | None:
-        from pmldesign.plots.designs import bounds_figure
-
-        return bounds_figure(bounds)
-
-    yield Section("What was asked", facts=about)
-    holding = sorted((bound for bound in bounds if bound.holds), key=lambda b: b.value or 0.0)
-    yield Section(
-        "How small the error can be",
-        pictures=[Picture(picture, "Every bound on the error.")],
-        tables=[records([*map(_record, holding)])],
-        sentences=["Lower bounds are rounded down, upper bounds up."],
-    )
-    yield _reasons("Why they hold", bounds, holds=True)
-
-
-def _record(bound: Bound) -> dict[str, Any]:
-    """The bound with its number rounded outwards."""
-    record = asdict(bound) | {"value": Rounded(bound.value or 0.0, bound.rounded)}
-    return {key: value for key, value in record.items() if key != "reason"}

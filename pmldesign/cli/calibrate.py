@@ -45,7 +45,7 @@ class Asked:
     )
     question: QuestionOptions = group(weights=None)
     at_alpha: float | None = at_alpha()
-    outputs: Outputs = group(plot=drawing("delta against epsilon"), report=None, table=None)
+    outputs: Outputs = group(plot=drawing("delta against epsilon"), table=None)
 
 
 @as_command("calibrate", Asked, epilog=STRATEGY_HELP)

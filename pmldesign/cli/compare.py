@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pmldesign.cli.documents.document import note, progress
 from pmldesign.cli.options.fields import (
-    Outputs,
+    ReportOutputs,
     argument,
     as_command,
     drawing,
@@ -60,7 +60,7 @@ class Asked:
     jobs: int = option("Processes (the jobs extra).", default=1)
     question: QuestionOptions = group()
     own_grid: bool | None = own_grid("where it gains 5 % or more")
-    outputs: Outputs = group(plot=drawing("the errors"))
+    outputs: ReportOutputs = group(plot=drawing("the errors"))
 
 
 @as_command("compare", Asked)

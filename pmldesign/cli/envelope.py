@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from pmldesign._version import FORMAT, version
-from pmldesign.cli.documents.document import Document, Picture, Section, Table, records
+from pmldesign.cli.documents.document import Document, Section, Table
 from pmldesign.cli.options.fields import (
     Outputs,
     WholeRange,
@@ -94,7 +94,7 @@ def command(asked: Asked) -> None:
     laplace:5,scale=1,cells=8  gaussian:5,scale=1,cells=8
     """
     delta = asked.delta
-    curve = asked.curve or asked.outputs.plot is not None or asked.outputs.report is not None
+    curve = asked.curve or asked.outputs.plot is not None
     if delta is None and not curve:
         raise click.UsageError("give --delta, or ask for the whole curve with --curve or --plot")
     if asked.output is not None and delta is None:
@@ -192,8 +192,6 @@ def _document(data: Mapping[str, Any]) -> Document:
         summary=summary,
         table=table,
         picture=lambda: _picture(f"PML envelope of {data['channel']}", data["curve"]),
-        title=f"Leakage envelope of {data['channel']}",
-        page=lambda: [*_page(data, table)],
     )
 
 
@@ -215,25 +213,6 @@ def _table(data: Mapping[str, Any]) -> Table:
 def _plateaus(plateaus: list[dict[str, float]]) -> Table:
     cells = [[f"{one[key]:.6f}" for key in ("level", "start", "end")] for one in plateaus]
     return Table(("constant at", "from delta", "to delta"), cells)
-
-
-def _page(data: Mapping[str, Any], table: Table) -> Iterator[Section]:
-    yield Section(
-        "What was asked",
-        facts=[("channel", data["channel"])],
-        sentences=[
-            "The envelope at delta is the smallest leakage, in nats, that is exceeded with "
-            "probability at most delta, whatever is computed from the output."
-        ],
-    )
-    single = {key: value for key, value in data.items() if not isinstance(value, dict | list)}
-    yield Section("Numbers", tables=[records([single])])
-    if "curve" in data:
-        picture = Picture(
-            lambda: _picture("", data["curve"]), "Bounds on the leakage at every delta."
-        )
-        yield Section("The curve", pictures=[picture], tables=[records(table.records)])
-        yield Section("Where it is constant", tables=[records(data["curve"]["plateaus"])])
 
 
 def _picture(title: str, curve: Mapping[str, Any]) -> Figure:

@@ -67,7 +67,7 @@ class Asked:
         "What leaks as alpha falls below what is assumed, down to differential privacy."
     )
     question: QuestionOptions = group(participation=None, known=None, weights=None)
-    outputs: Outputs = group(plot=drawing("the curve of --alpha-curve"), report=None)
+    outputs: Outputs = group(plot=drawing("the curve of --alpha-curve"))
 
 
 @as_command("leakage", Asked, epilog=STRATEGY_HELP)

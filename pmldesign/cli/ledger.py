@@ -26,7 +26,7 @@ class Asked:
     people: str | None = option("Whose ledger, in a database that has several.", metavar="NAME")
     delta: float | None = option("At which epsilon of Gaussian noise is shown; that of the budget.")
     export: bool = option("Print the ledger with exact costs as text, a JSON object per line.")
-    outputs: Outputs = group(plot=None, report=None)
+    outputs: Outputs = group(plot=None)
 
 
 @as_command("ledger", Asked)

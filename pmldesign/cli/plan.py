@@ -17,7 +17,7 @@ class Asked:
 
     plan: str = argument()
     delta: float = option("At which epsilon is shown; 0 for Laplace noise alone.", default=1e-6)
-    outputs: Outputs = group(plot=None, report=None, table=None)
+    outputs: Outputs = group(plot=None, table=None)
 
 
 @as_command("plan", Asked)

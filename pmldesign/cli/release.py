@@ -15,7 +15,7 @@ from pmldesign.cli.documents.document import note, progress
 from pmldesign.cli.documents.parts import announced
 from pmldesign.cli.options.fields import (
     AnswerOptions,
-    Outputs,
+    ReportOutputs,
     argument,
     as_command,
     ends,
@@ -71,7 +71,7 @@ class Asked:
         "--output",
         required=True,
     )
-    outputs: Outputs = group(plot=None, table=None, json=None)
+    outputs: ReportOutputs = group(plot=None, table=None, json=None)
 
 
 @as_command("release", Asked)

@@ -36,7 +36,7 @@ class Asked:
         "Of the cluster's scheduler; without it one is started here.", metavar="URL"
     )
     restart: bool = option("Forget the rows that the file has.")
-    outputs: Outputs = group(plot=None, report=None)
+    outputs: Outputs = group(plot=None)
 
 
 @as_command("sweep", Asked)

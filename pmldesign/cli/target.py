@@ -13,7 +13,7 @@ from pmldesign.cli.documents.document import note, progress
 from pmldesign.cli.documents.parts import note_coarse
 from pmldesign.cli.documents.targets import Needed, usual_budgets
 from pmldesign.cli.options.fields import (
-    Outputs,
+    ReportOutputs,
     argument,
     as_command,
     drawing,
@@ -121,7 +121,7 @@ class Asked:
     limits: LimitOptions = group(rel_gap=GAP, time_limit={"help": "For everything."})
     search_time: float | None = search_time("For the search of a strategy for Laplace noise.")
     output: Path | None = strategy_output()
-    outputs: Outputs = group(plot=drawing("delta against epsilon"))
+    outputs: ReportOutputs = group(plot=drawing("delta against epsilon"))
     question: QuestionOptions = group()
     at_alpha: float | None = at_alpha()
     own_grid: bool | None = own_grid("where it gains 5 % or more")

@@ -33,7 +33,7 @@ class Asked:
         metavar="WORKLOAD",
     )
     question: QuestionOptions = group(participation=None, known=None)
-    outputs: Outputs = group(plot=None, report=None, table=None)
+    outputs: Outputs = group(plot=None, table=None)
 
 
 @as_command("verify", Asked)

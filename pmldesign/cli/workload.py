@@ -20,7 +20,7 @@ class Asked:
     workload: str | None = argument(WorkloadName(), required=False)
     output: Path | None = option("Write the matrix: .npy, .npz, .csv or .mtx.", "-o", "--output")
     question: QuestionOptions = group(participation=None, known=None, weights=None)
-    outputs: Outputs = group(plot=None, report=None, table=None)
+    outputs: Outputs = group(plot=None, table=None)
 
 
 @as_command("workload", Asked)

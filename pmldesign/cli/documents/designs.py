@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pmldesign.bounds import ANY_SIZE, Bound
+from pmldesign.bounds import Bound
 from pmldesign.cli.documents import parts
 from pmldesign.cli.documents.comparison import table_of
-from pmldesign.cli.documents.document import Document, Fact, Picture, Section, records
+from pmldesign.cli.documents.document import Document, Fact, Section
 from pmldesign.cli.documents.parts import Said
 from pmldesign.comparison.rows import Row
 from pmldesign.designs.results import Design, Optimized
@@ -22,8 +22,6 @@ from pmldesign.privacy.outward import shortest
 from pmldesign_solvers.norm.solution import Status
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from pmldesign.mechanisms.maxima import ExpectedMaximum
 
 _STOPPED = {
@@ -103,8 +101,6 @@ class Designed:
             summary=[Section(tables=[table])],
             table=replace(table, records=recorded),
             picture=self.said.picture,
-            title=f"A private mechanism for {self.design.workload.name}",
-            page=lambda: [*self._page(value, data["strategies"])],
         )
 
     def _data(self, lower: float | None, rows: Sequence[Row]) -> dict[str, Any]:
@@ -151,45 +147,6 @@ class Designed:
             "strategies": [row.to_json() for row in rows],
             "output": self.output and str(self.output),
         } | ({} if schema is None else {"participation": str(schema)})
-
-    def _page(self, bound: float | None, rows: Sequence[Mapping[str, Any]]) -> Iterator[Section]:
-        def bars() -> Figure:
-            from pmldesign.plots.designs import bars_figure
-
-            errors = [(f"{row['name']} ({row['noise']})", row["error"]) for row in rows]
-            return bars_figure(errors, bound, "error", f"out of reach of {ANY_SIZE}")
-
-        design = self.design
-        asked = [
-            parts.workload_fact(design.workload),
-            ("error", f"l_p error at p = {shortest(design.p)}"),
-            ("neighbours", design.neighbours.value),
-        ]
-        yield Section("What was asked", facts=asked)
-        yield self.said.guarantee_section()
-        caption = "The error of every strategy" + (", and the lower bound." if bound else ".")
-        yield Section(
-            "Strategies and their errors",
-            sentences=[
-                "The first row is the design. error is the l_p error of all answers, rmse that of "
-                "a typical query, max std that of the worst one; ratio is the error over the "
-                "smallest one."
-            ],
-            tables=[records(rows)],
-            pictures=[Picture(bars, caption)],
-        )
-        yield from self.said.sections()
-        yield parts.certificate(
-            design.certificate,
-            self.output,
-            "The least factorization norm of the workload lies between two bounds, which were "
-            "recomputed from the workload and the strategy alone: with Gaussian noise and "
-            "differential privacy no strategy has a smaller error than the lower one gives.",
-            [
-                ("status", _message(design)),
-                *parts.at_least_facts(ANY_SIZE, "has an error of", bound),
-            ],
-        )
 
 
 def _searches(designs: Optimized) -> list[Fact]:

@@ -266,10 +266,6 @@ class Outputs:
     """Where a document goes."""
 
     plot: Path | None = option("", check=_drawn())
-    report: Path | None = option(
-        "Write a page to keep, send or print: .html (the plot extra).",
-        check=_drawn("report", [".html"]),
-    )
     table: Path | None = option(
         "File for the table: .csv or .parquet with all digits, or .tex for LaTeX.",
         check=ends("a table", *TABLE_ENDINGS),
@@ -298,18 +294,10 @@ class Outputs:
             print_json(document.data)
         else:
             print_sections(document.summary, begun=begun)
-        self._draw(document)
-
-    def _draw(self, document: Document) -> None:
-        """The picture and the page."""
         if self.plot is not None and document.picture is not None:
             from pmldesign.plots import save
 
             save(document.picture(), self.plot)
-        if self.report is not None and document.page is not None:
-            from pmldesign.cli.documents.page import write_page
-
-            write_page(self.report, document.title, document.page())
 
     def _write(self, table: Table) -> None:
         """The records with all digits, or the cells as they are shown for LaTeX."""
@@ -330,6 +318,24 @@ class Outputs:
             writer = csv.DictWriter(handle, fieldnames=columns, lineterminator="\n")
             writer.writeheader()
             writer.writerows(table.records)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOutputs(Outputs):
+    """Where a document goes that is also a page."""
+
+    report: Path | None = option(
+        "Write a page to keep, send or print: .html (the plot extra).",
+        check=_drawn("report", [".html"]),
+    )
+
+    def deliver(self, document: Document, *, begun: bool = False) -> None:
+        """As `Outputs.deliver`, and write the page."""
+        super().deliver(document, begun=begun)
+        if self.report is not None and document.page is not None:
+            from pmldesign.cli.documents.page import write_page
+
+            write_page(self.report, document.title, document.page())
 
 
 def _parquet(records: Sequence[Mapping[str, Any]]) -> bytes:
