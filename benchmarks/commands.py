@@ -67,7 +67,7 @@ COMMANDS = (
     "envelope rr:3,eps=1 --prior 0.2,0.3,0.5 --curve",
     "target prefix:64 --std 5 --guarantee zcdp --noise gaussian",
     "plan '4*laplace:0.1 + 3*gaussian:0.5,1e-7' --delta 1e-6",
-    "schema people.csv -o drafted.json",
+    "schema draft people.csv -o drafted.json",
     "sweep study.toml --table rows.csv",
     "verify sums.npz",
     "verify tables.npz",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pmldesign.cli.documents.document import note
+from pmldesign.cli.documents.document import note, warnings_shown
 from pmldesign.cli.options.fields import AnswerOptions, Outputs, argument, as_command, group, option
 from pmldesign.cli.options.questions import QuestionOptions, WorkloadName
 from pmldesign.errors import InvalidInputError
@@ -47,7 +47,8 @@ def command(asked: Asked) -> None:
         check_table_path(asked.output)
     path = asked.question.schema
     schema = None if path is None else read_schema(path)
-    measured = read_measurements(*asked.files, schema=schema)
+    with warnings_shown():
+        measured = read_measurements(*asked.files, schema=schema)
     answers = measured.ask(
         asked.question.queries(asked.queries, note),
         schema=schema,

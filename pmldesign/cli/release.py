@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pmldesign.cli.documents.document import note, progress
+from pmldesign.cli.documents.document import note, progress, warnings_shown
 from pmldesign.cli.documents.parts import announced
 from pmldesign.cli.options.fields import (
     AnswerOptions,
@@ -48,7 +45,7 @@ class Asked:
         "In place of DATA: people in a table of DuckDB, who are counted there (docs/sql.md).",
         metavar="duckdb:///FILE#TABLE",
     )
-    counted: bool = option("DATA are counts, as the query of `pmldesign sql` returns them.")
+    counted: bool = option("DATA are counts, as the query of `pmldesign schema sql` returns them.")
     strategy: Path | None = option(
         "What is measured: a file of `pmldesign optimize`. Without it one is designed."
     )
@@ -131,7 +128,7 @@ def command(asked: Asked) -> None:
         replace(chosen, own_grid=True) if grid else chosen, schema=form, **asked.answers.told
     )
     people, files = people_of(data, form, counted=asked.counted), asked.measurements
-    with _warnings():
+    with warnings_shown():
         published = carry_out(prepared, people, ledger=ledger, output=output, measurements=files)
     _warn_of_delta(beside, published.manifest.get("records"))
     smaller = [name for name in ("quantiles", "known") if getattr(published, name)]
@@ -139,16 +136,6 @@ def command(asked: Asked) -> None:
     written += [path.name for path in more]
     written += [] if asked.outputs.report is None else [asked.outputs.report.name]
     asked.outputs.deliver(document_of(published, prepared.noise, written))
-
-
-@contextmanager
-def _warnings() -> Iterator[None]:
-    """Show warnings about the data on standard error, a line each."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for warning in caught:
-        complain(f"warning: {warning.message}")
 
 
 def _ledger_and_promise(asked: Asked, held: Guarantee | None) -> tuple[Any, Guarantee | None]:
@@ -221,8 +208,8 @@ def _data(asked: Asked) -> Path | str:
     if not asked.sql.startswith(DUCKDB) or asked.counted:
         raise InvalidInputError(
             "--sql is for DuckDB, written as duckdb:///FILE#TABLE; of another database write the"
-            " table as .csv (sqlite3 -header -csv), or run the query of `pmldesign sql` there, and"
-            " release what it returns with --counted"
+            " table as .csv (sqlite3 -header -csv), or run the query of `pmldesign schema sql`"
+            " there, and release what it returns with --counted"
         )
     return asked.sql
 

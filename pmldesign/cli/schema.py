@@ -1,24 +1,29 @@
-"""pmldesign schema people.csv -o schema.json [--private --epsilon 0.5 --delta 1e-8]."""
+"""pmldesign schema draft people.csv | check people.csv --schema S | sql WORKLOAD --schema S."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from pmldesign.cli.documents.document import note
-from pmldesign.cli.options.fields import argument, as_command, given, group, option
+from pmldesign.cli.documents.document import Document, Section, Table, note
+from pmldesign.cli.options.fields import Outputs, argument, as_command, given, group, option
 from pmldesign.cli.options.promises import LedgerOptions
 from pmldesign.errors import InvalidInputError
 
+if TYPE_CHECKING:
+    from pmldesign.release.people.check import SchemaCheck
+
 OF_PRIVATE = ("epsilon", "delta", "columns", "ledger", "people", "same_people", "budget")
+DIALECTS = ("duckdb", "postgres", "bigquery", "snowflake", "spark")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """The options of the command."""
+class Draft:
+    """The options of a draft."""
 
     data: Path = argument(click.Path(path_type=Path))
     output: Path | None = option(
@@ -27,17 +32,15 @@ class Asked:
     private: bool = option(
         "Keys and cuts from noisy counts above a threshold, which cost epsilon and delta."
     )
-    epsilon: float | None = option("Of a private draft, all columns together.")
-    delta: float | None = option("Likewise: that a value of one record alone is seen.")
-    columns: str | None = option(
-        "Of a private draft: those that are looked at; all without it.", metavar="NAME,..."
-    )
+    epsilon: float | None = option("Epsilon of a private draft, all columns together.")
+    delta: float | None = option("Delta of a private draft, all columns together.")
+    columns: str | None = option("Columns of a private draft; all without it.", metavar="NAME,...")
     paid: LedgerOptions = group(plan=None)
 
 
-@as_command("schema", Asked)
-def command(asked: Asked) -> None:
-    """Draft a schema of the people in DATA, a .csv, .parquet or .arrow file.
+@as_command("draft", Draft)
+def draft(asked: Draft) -> None:
+    """Draft a schema of the people in DATA, a file, folder or pattern.
 
     The draft has values of the data in it: look at it before anything is published. `pmldesign
     release` refuses it until "reviewed": false is taken out. A draft that is made with --private
@@ -57,19 +60,19 @@ def command(asked: Asked) -> None:
         raise InvalidInputError(
             f"--{named[0].replace('_', '-')} is for a private draft; add --private, or leave it out"
         )
-    draft = draft_schema(asked.data)
-    text = json.dumps(draft, indent=2) + "\n"
+    drafted = draft_schema(asked.data)
+    text = json.dumps(drafted, indent=2) + "\n"
     if output is None:
         click.echo(text, nl=False)
         return
     with atomic_write(output, "w") as handle:
         handle.write(text)
-    for told in draft["notes"]:
+    for told in drafted["notes"]:
         note(told)
     note(f'{output.name} has labels from the data; review it, then remove "reviewed": false')
 
 
-def _private(asked: Asked) -> None:
+def _private(asked: Draft) -> None:
     """A draft that keeps a guarantee."""
     from pmldesign.privacy.guarantees import ApproxDP
     from pmldesign.release.private_schema import private_draft
@@ -81,10 +84,100 @@ def _private(asked: Asked) -> None:
         )
     promise = ApproxDP(asked.epsilon, asked.delta)
     names = None if asked.columns is None else [n.strip() for n in asked.columns.split(",")]
-    draft = private_draft(
+    drafted = private_draft(
         asked.data, promise, columns=names, ledger=asked.paid.account(), output=asked.output
     )
     if asked.output is None:
-        click.echo(json.dumps(draft, indent=2))
-    for told in draft["notes"]:
+        click.echo(json.dumps(drafted, indent=2))
+    for told in drafted["notes"]:
         note(told)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """The options of a check."""
+
+    data: str = argument(metavar="DATA")
+    schema: Path = option("Attributes of people (docs/release.md).", required=True)
+    outputs: Outputs = group(plot=None, report=None)
+
+
+@as_command("check", Check)
+def check(asked: Check) -> None:
+    """Compare DATA with their schema: values without a key, missing ones, and rows of persons.
+
+    For the eyes of their owner only: it shows values of single records, and exact counts. DATA are
+    a file, a folder, a pattern, or duckdb:///FILE#TABLE.
+    """
+    from pmldesign.release.people.check import check_schema
+
+    found = check_schema(asked.data, asked.schema)
+    rows = [
+        (
+            attribute.name,
+            repr(value.text) if value.text else "missing",
+            value.rows,
+            value.hint,
+            attribute.outside,
+        )
+        for attribute in found.attributes
+        for value in attribute.values
+    ]
+    header = ("attribute", "value", "rows", "hint", "outside")
+    records = [dict(zip(header, row, strict=True)) for row in rows]
+    table = Table(header, rows, texts=("value", "hint", "outside"), records=records)
+    tables = [table] if rows else []
+    data = {**asdict(found), "kept": {str(k): n for k, n in found.kept.items()}}
+    asked.outputs.deliver(
+        Document(data, [Section(facts=_facts(found)), Section(tables=tables)], table)
+    )
+
+
+def _facts(found: SchemaCheck) -> list[tuple[str, str]]:
+    """How many rows count, and why others do not."""
+    counted = found.rows - sum(found.remarks.values())
+    facts = [("rows", f"{found.rows}: {counted} count")]
+    facts += [(remark, f"{number} rows") for remark, number in found.remarks.items()]
+    if found.persons is not None:
+        facts.append(("persons", str(found.persons)))
+        parts = (f"{n / max(counted, 1):.1%} for k = {k}" for k, n in found.kept.items())
+        facts.append(("kept", ", ".join(parts)))
+    if not found.attributes:
+        facts.append(("values", "all of them match a key or a bin"))
+    return facts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sql:
+    """The options of a query."""
+
+    workload: str = argument(metavar="WORKLOAD")
+    schema: Path = option("Attributes of people (docs/release.md).", required=True)
+    dialect: str = option("Dialect of the database.", default="duckdb", type=click.Choice(DIALECTS))
+    table_name: str | None = option(
+        "Name of the table; {table} without it.", "--table", metavar="NAME"
+    )
+
+
+@as_command("sql", Sql)
+def sql(asked: Sql) -> None:
+    """Print a query that counts people in their database, for WORKLOAD.
+
+    Run it there, save the rows that it returns as .csv with a header, or .parquet, and release them
+    with `pmldesign release WORKLOAD COUNTS --schema S --counted`. They are exact, and so as
+    confidential as the table.
+    """
+    from pmldesign.release.people.queries import parse_queries
+    from pmldesign.release.people.query import query_text
+    from pmldesign.release.people.schema import read_schema
+
+    schema = read_schema(asked.schema)
+    parse_queries(asked.workload, schema)
+    click.echo(query_text(schema, asked.dialect, asked.table_name) + ";")
+
+
+command = click.Group(
+    "schema",
+    commands=[draft, check, sql],
+    help="Draft a schema, check data against it, or print the query that counts them.",
+)

@@ -44,6 +44,8 @@ PROBES = 3
 LISTED_CELLS = 256
 """Up to which a manifest under PML lists all distances: 600 kB."""
 
+KEPT = "intervals cover counts of the rows that were kept of each person, not of all rows"
+
 
 def manifest_of(
     noise: ExactNoise,
@@ -80,7 +82,11 @@ def manifest_of(
             "denominator": noise.denominator,
         },
         **_of_pml(noise),
-        "intervals": {"level": level, "simultaneous": simultaneous},
+        "intervals": {
+            "level": level,
+            "simultaneous": simultaneous,
+            **({"cover": KEPT} if schema is not None and schema.person else {}),
+        },
         "post_processing": post_processing,
         "sha256": {
             "strategy": _strategy_digest(noise.lattice, n),

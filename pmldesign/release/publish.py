@@ -295,7 +295,7 @@ def release_tables(
         own_grid: whether Laplace noise is drawn on the whole numbers that are measured: less noise,
             of which epsilon alone is claimed, and no plan has it; None for as the mechanism has it.
         counted: whether the file of people has combinations of values with counts, as the query of
-            `pmldesign sql` returns them.
+            `pmldesign schema sql` returns them.
         sampler: another one is for tests alone; the manifest then says that nothing is private.
 
     Raises:

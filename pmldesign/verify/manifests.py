@@ -51,7 +51,7 @@ PARTS = {
     " sha256 ratios? records? suppress? if_alpha_is_wrong? distances?",
     "noise": "law parameter sigma measurements sampler",
     "lattice": "bits unit sensitivity of exact bias_of_an_entry denominator",
-    "intervals": "level simultaneous",
+    "intervals": "level simultaneous cover?",
     "suppress": "relative_error",
     "if_alpha_is_wrong": "loss half_alpha dp",
     "distances": "norm from_any? cells? different? to_later_cells?",

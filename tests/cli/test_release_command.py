@@ -167,12 +167,12 @@ def test_every_command_takes_names_of_attributes(run, people):
 
 
 def test_a_draft_is_made_and_refused(run, people):
-    result = run("schema", "people.csv", "-o", "draft.json")
+    result = run("schema", "draft", "people.csv", "-o", "draft.json")
     assert result.exit_code == 0
     assert "review it" in result.stderr
     draft = json.loads((people / "draft.json").read_text())
     assert draft["reviewed"] is False
-    assert json.loads(run("schema", "people.csv").stdout) == draft
+    assert json.loads(run("schema", "draft", "people.csv").stdout) == draft
     ask = ["release", "sex", "people.csv", "--schema", "draft.json", "--epsilon", 1, "-o", "t.csv"]
     result = run(*ask)
     assert result.exit_code == 2
@@ -228,8 +228,8 @@ def test_bad_people_leave_nothing_behind(run, people, line, message):
         ([*ASK, "--budget", "epsilon=1", "-o", "t.csv"], 2, "needs a ledger"),
         ([*ASK, "--level", 1, "-o", "t.csv"], 2, "level must be in"),
         ([*ASK[:-1], 1e-17, "-o", "t.csv"], 2, "take a larger epsilon"),
-        (["schema", "nobody.csv"], 6, "no such file"),
-        (["schema", "schema.json"], 6, "ends in .csv"),
+        (["schema", "draft", "nobody.csv"], 6, "no such file"),
+        (["schema", "draft", "schema.json"], 6, "ends in .csv"),
     ],
 )
 def test_refusals_are_one_line_with_a_code(run, people, words, code, message):

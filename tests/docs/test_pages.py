@@ -44,9 +44,10 @@ def test_a_wrong_number_or_word_is_noticed():
         assert difference(printed, "error 1, 2.5 s")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, "schema draft", "schema check", "schema sql"])
 def test_every_option_has_a_place_in_the_page_of_its_command(command):
-    page = (ROOT / "docs" / f"{command}.md").read_text()
+    name = "sql" if command == "schema sql" else command.split()[0]
+    page = (ROOT / "docs" / f"{name}.md").read_text()
     for option in re.findall(r"--[a-z-]+", run_command(f"pmldesign {command} --help", ROOT)):
         assert f"`{option}" in page or f"--{option[2:]}`" in page, option
 

@@ -205,7 +205,7 @@ class People:
             self.case.arguments.append("--export")
 
     def sql(self) -> None:
-        self.case.arguments += ["sql", self.queries()]
+        self.case.arguments += ["schema", "sql", self.queries()]
         self.form()
         if self.chance(0.5):
             self.option("dialect", self.rarely(("postgres", "bigquery", "spark"), ("x",)))

@@ -184,13 +184,15 @@ def test_queries_with_persons_and_numbers_are_of_the_dialect(dialect):
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_queries_are_of_the_dialect(folder, dialect):
-    text = run(folder, "sql", "sex*age", "--dialect", dialect, "--table", "a.people").output
+    text = run(
+        folder, "schema", "sql", "sex*age", "--dialect", dialect, "--table", "a.people"
+    ).output
     (query,) = sqlglot.parse(text, read=dialect)
     names = ["sex", "age", "code", "records", "remark"]
     assert [column.alias for column in query.expressions] == names
     assert {table.name for table in query.find_all(sqlglot.exp.Table)} >= {"people"}
-    assert "{table}" in run(folder, "sql", "sex", "--dialect", dialect).output
-    refused = run(folder, "sql", "sex", "--dialect", dialect, "--table", "a;b")
+    assert "{table}" in run(folder, "schema", "sql", "sex", "--dialect", dialect).output
+    refused = run(folder, "schema", "sql", "sex", "--dialect", dialect, "--table", "a;b")
     assert refused.exit_code == 2
     assert "'a;b' is not the name of a table" in refused.stderr
     casts = {"postgres": "CAST({} AS DOUBLE PRECISION)", "bigquery": "SAFE_CAST({} AS FLOAT64)"}
@@ -199,7 +201,7 @@ def test_queries_are_of_the_dialect(folder, dialect):
 
 
 def test_the_query_of_duckdb_is_the_one_that_is_carried_out(folder):
-    text = run(folder, "sql", "sex*age", "--table", "people").output.removesuffix(";\n")
+    text = run(folder, "schema", "sql", "sex*age", "--table", "people").output.removesuffix(";\n")
     with duckdb.connect(str(folder / "people.db")) as connection:
         rows = connection.execute(text).fetchall()
     with (folder / "counts.csv").open() as handle:

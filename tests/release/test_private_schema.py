@@ -158,7 +158,7 @@ def test_a_ledger_pays_for_epsilon_and_delta(tmp_path):
 def test_the_command(tmp_path):
     data, out = tmp_path / "p.csv", tmp_path / "s.json"
     frame(sex=["F", "M"] * 2000, age=[*range(80)] * 50).write_csv(data)
-    asked = ["schema", str(data), "--private", "--epsilon", "5", "--delta", "1e-6"]
+    asked = ["schema", "draft", str(data), "--private", "--epsilon", "5", "--delta", "1e-6"]
     result = CliRunner().invoke(main, [*asked, "--columns", "sex", "-o", str(out)])
     assert result.exit_code == 0, result.output
     assert [entry["keys"] for entry in json.loads(out.read_text())["attributes"]] == [["F", "M"]]
@@ -171,10 +171,10 @@ def test_the_command(tmp_path):
         assert result.exit_code == 2, result.output
         assert message in result.output
     for options in ("--epsilon 1", "--delta 0.1", "--columns sex", "--ledger l"):
-        result = CliRunner().invoke(main, ["schema", str(data), *options.split()])
+        result = CliRunner().invoke(main, ["schema", "draft", str(data), *options.split()])
         assert result.exit_code == 2
         assert "is for a private draft" in result.output
-    result = CliRunner().invoke(main, [*asked[:3], "--epsilon", "1"])
+    result = CliRunner().invoke(main, [*asked[:4], "--epsilon", "1"])
     assert "needs --epsilon and --delta" in result.output
     with pytest.raises(InvalidInputError, match="add-remove"):
         private_draft(frame(a=["x"]), pml.ApproxDP(1, 1e-6, "replace"), sampler=no_noise)

@@ -14,6 +14,7 @@ import json
 import math
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -189,6 +190,16 @@ def note(text: str) -> None:
     """Print a note on standard error."""
     _PROGRESS.clear()
     complain(f"note: {text}")
+
+
+@contextmanager
+def warnings_shown() -> Iterator[None]:
+    """Show warnings about data on standard error, a line each."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in caught:
+        complain(f"warning: {warning.message}")
 
 
 def table(

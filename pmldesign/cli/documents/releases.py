@@ -51,6 +51,7 @@ def document_of(published: Release, drawn: ExactNoise, written: Sequence[str]) -
         *said.wrong_alpha,
         ("noise", f"{noise}, on {measured}; {moved}"),
         *_accuracy(published),
+        *_cover(published.manifest),
         ("written", f"{', '.join(written)} and {manifest_path(written[0]).name}"),
     ]
     return Document(
@@ -72,6 +73,12 @@ def _accuracy(published: Release) -> list[Fact]:
     return [("accuracy", text if typical == widest else f"{text}, the widest {widest}")]
 
 
+def _cover(manifest: Mapping[str, Any]) -> list[Fact]:
+    """What intervals cover if only some rows of each person count."""
+    cover = manifest["intervals"].get("cover")
+    return [("kept rows", cover)] if cover else []
+
+
 def _page(published: Release, said: Said, output: Path) -> Iterator[Section]:
     from pmldesign.plots.designs import intervals_figure
 
@@ -89,6 +96,7 @@ def _page(published: Release, said: Said, output: Path) -> Iterator[Section]:
                 "anybody may see this page, the table and the manifest; the data stay secret",
             ),
             ("intervals", f"hold with probability {intervals['level']:g}, {together}"),
+            *_cover(manifest),
             ("afterwards", ", ".join(manifest["post_processing"]) or "nothing was changed"),
         ],
     )

@@ -40,6 +40,7 @@ from pmldesign.privacy.guarantees import ApproxDP, Guarantee, PureDP
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, float_above, root_above
 from pmldesign.release.estimates import Attributes, all_within
+from pmldesign.release.measured.agreement import require_agreement
 from pmldesign.release.measured.measurements import Measurements
 from pmldesign.release.people.queries import NamedQueries, named_queries
 from pmldesign.release.people.schema import Schema
@@ -57,6 +58,8 @@ MOST_CELLS = 4096
 """Of several releases whose matrix is written out; its inverse takes a minute."""
 MOST_COORDINATES = 4096
 """d; the inverse of B takes a minute."""
+EXCESS = {Noise.GAUSSIAN: 0.0, Noise.LAPLACE: 3.0}
+"""Excess kurtosis of continuous noise, which is at least that of discrete noise."""
 BATCH_ENTRIES = 2**23
 """Of histograms that are measured at a time."""
 PROBES = 16
@@ -87,14 +90,30 @@ def combined(parts: Sequence[Measurements], schema: Schema | None = None) -> Mea
         _require_same_people(first, other)
     scales = [1 / max(law.deviation for law in part.laws) for part in parts]
     pairs = [*zip(parts, scales, strict=True)]
+    strategy = _stacked(parts, scales, schema)
+    _require_agreement(strategy, parts, scales)
     return Measurements(
-        _stacked(parts, scales, schema),
+        strategy,
         np.concatenate([scale * part.values for part, scale in pairs]),
         tuple(law.times(scale) for part, scale in pairs for law in part.laws),
         first.public,
         tuple(manifest for part in parts for manifest in part.manifests),
         schema=first.schema,
     )
+
+
+def _require_agreement(
+    strategy: Strategy, parts: Sequence[Measurements], scales: Sequence[float]
+) -> None:
+    """Refuse releases about different data, see `agreement`."""
+    rows = strategy.seen if isinstance(strategy, TablesTogether) else strategy.matrix
+    ends = np.cumsum([part.values.size for part in parts])[:-1]
+    kurtoses = [
+        np.concatenate([np.full(law.units.size, EXCESS[law.kind]) for law in part.laws])
+        for part in parts
+    ]
+    values = [scale * part.values for part, scale in zip(parts, scales, strict=True)]
+    require_agreement(np.split(rows, ends), values, kurtoses)
 
 
 def _stacked(
@@ -262,7 +281,7 @@ class TablesTogether(Strategy):
 
     def __init__(self, space: TableSpace, seen: Array, public: Public) -> None:
         self.name, self.public = "several releases", public
-        self._space, self._seen = space, seen
+        self._space, self.seen = space, seen
         self.shape = len(seen), math.prod(space.sizes)
         self._asked: tuple[Workload, Array] | None = None
 
@@ -270,20 +289,20 @@ class TablesTogether(Strategy):
     def matrix(self) -> Array:
         """R, shape (r, n); refused if too large."""
         check_entries("the matrix of several releases", self.shape)
-        return self._space.histogram(self._seen.T).T
+        return self._space.histogram(self.seen.T).T
 
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
         inverse = self._inverse_of_seen
-        return self._space.histogram(inverse), int(np.rint(np.einsum("ij,ji", inverse, self._seen)))
+        return self._space.histogram(inverse), int(np.rint(np.einsum("ij,ji", inverse, self.seen)))
 
     @cached_property
     def _inverse_of_seen(self) -> Array:
-        return np.asarray(np.linalg.pinv(self._seen, rcond=1e-11))
+        return np.asarray(np.linalg.pinv(self.seen, rcond=1e-11))
 
     def measure(self, x: Array) -> Array:
         """R x."""
-        return np.asarray(self._seen @ self._space.of(x.reshape(self.cells, -1))).reshape(
+        return np.asarray(self.seen @ self._space.of(x.reshape(self.cells, -1))).reshape(
             -1, *x.shape[1:]
         )
 
@@ -296,7 +315,7 @@ class TablesTogether(Strategy):
         """Refuse a workload that R does not determine, as `Strategy`."""
         seen = self._of(workload)
         left = self._space.left(workload.matvec, seen)
-        missing = np.linalg.norm(seen - seen @ self._inverse_of_seen @ self._seen, axis=1)
+        missing = np.linalg.norm(seen - seen @ self._inverse_of_seen @ self.seen, axis=1)
         size = np.linalg.norm(seen, axis=1)
         left = np.maximum(left, _relative(missing, size))
         missed = np.flatnonzero(left > ANSWER_TOLERANCE)

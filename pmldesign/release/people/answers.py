@@ -30,7 +30,7 @@ from pmldesign.release.people.query import (
     count_name,
     remark_name,
 )
-from pmldesign.release.people.relation import Relation, opened
+from pmldesign.release.people.relation import Relation, Source, opened
 from pmldesign.release.people.schema import Schema
 from pmldesign.release.people.sources import DUCKDB, source_of
 from pmldesign.release.people.values import NOTHING, ROUNDED, literal, quoted
@@ -111,20 +111,35 @@ def answer_of(
     if isinstance(data, CountedPeople):
         return _counted(data, schema, exactly=exactly)
     source = source_of(data)
-    labels = [label for a in schema.attributes if a.cuts is None for label in a.labels]
-    source.require([*schema.columns, *schema.person], labels)
+    require_columns(source, schema)
     with opened(source, schema.columns, schema.person) as relation:
         query = Query(schema, relation.text, key or secrets.token_hex(16))
         relation.connection.execute(f"CREATE TEMP TABLE answer AS {query.counts}")
-        if refused := _remarks(relation):
-            raise _refusal(relation, query, refused)
+        remarks = _remarks(relation)
+        lost = remarks.pop(DROPPED, 0)
+        if remarks:
+            raise _refusal(relation, query, remarks)
         if exactly and schema.person:
             _require_exactly(relation, query)
         answer = _codes(relation, schema)
-        dropped = [*_dropped(relation, query, answer)]
+        dropped = [*_dropped(relation, query, answer)] if lost else []
+    if lost:
+        dropped.append(f"{lost} rows were dropped, as the schema says")
+    if not answer.counts.size:
+        dropped.append("no row of the data counts")
     for warning in dropped:
         warnings.warn(warning, stacklevel=2)
     return answer
+
+
+def require_columns(source: Source, schema: Schema) -> None:
+    """Refuse data without the columns of a schema.
+
+    Raises:
+        InvalidInputError: there is one, or the data have no header.
+    """
+    labels = [label for a in schema.attributes if a.cuts is None for label in a.labels]
+    source.require([*schema.columns, *schema.person], labels)
 
 
 def _remarks(relation: Relation) -> dict[str, int]:
@@ -230,7 +245,8 @@ def _problem(
         entry for entry in attributes if entry[1] and entry[0].outside == "refuse"
     )
     return InvalidInputError(
-        f"{where}, column {attribute.column!r}: {problem(attribute, text)}{more}"
+        f"{where}, column {attribute.column!r}: {problem(attribute, text)}{more};"
+        " `pmldesign schema check` lists all such values"
     )
 
 
@@ -246,7 +262,7 @@ def _require_exactly(relation: Relation, query: Query) -> None:
 
 def _dropped(relation: Relation, query: Query, answer: Answer) -> Iterator[str]:
     """Warnings if all rows, or all records of a key, were dropped, with what is similar."""
-    schema, nothing = query.schema, not answer.counts.size
+    nothing = not answer.counts.size
     for column in query.columns:
         attribute, place = column.attribute, column.place
         empty = not column.sums and len({*answer.codes[place].tolist()}) < len(attribute.labels)
@@ -265,11 +281,9 @@ def _dropped(relation: Relation, query: Query, answer: Answer) -> Iterator[str]:
                 why = f" ({hint})" if hint else ""
                 yield (
                     f"column {attribute.column!r}: {number} rows with {text or ''!r:.60} were"
-                    f" dropped{why}"
+                    f" dropped{why}; `pmldesign schema check` lists all such values"
                 )
                 break
-    if nothing and (schema.drops or any(a.outside == "drop" for a in schema.attributes)):
-        yield "no row of the data counts: all were dropped, or there is none"
 
 
 def _counted(people: CountedPeople, schema: Schema, *, exactly: bool) -> Answer:
@@ -285,7 +299,7 @@ def _counted(people: CountedPeople, schema: Schema, *, exactly: bool) -> Answer:
     columns = [*wanted, remark] if remark in source.columns else wanted
     if sorted(map(str, source.columns)) != sorted(columns):
         raise InvalidInputError(
-            f"counts are what the query of `pmldesign sql` returns, with the columns"
+            f"counts are what the query of `pmldesign schema sql` returns, with the columns"
             f" {', '.join(wanted)} and {remark}; found are {present[:100]}"
         )
     with opened(source, columns) as relation:
@@ -299,6 +313,8 @@ def _counted(people: CountedPeople, schema: Schema, *, exactly: bool) -> Answer:
         _require_counts(relation, schema)
         _require_known(relation, schema)
         answer = _codes(relation, schema)
+        if lost := _remarks(relation).get(DROPPED, 0):
+            warnings.warn(f"{lost} rows were dropped, as the schema says", stacklevel=3)
     for combination in schema.impossible:
         held = [np.isin(answer.codes[i], some) for i, some in combination]
         if np.logical_and.reduce(held).any():
@@ -338,8 +354,8 @@ def _require_known(relation: Relation, schema: Schema) -> None:
                 " the schema"
             )
     left = relation.ask(
-        f"SELECT {remark}, COUNT(*) FROM answer WHERE {remark} IS NOT NULL"
-        f" OR {' OR '.join(f'{name} IS NULL' for name in names)} GROUP BY 1"
+        f"SELECT {remark} FROM answer WHERE {remark} <> '{DROPPED}' OR ({remark} IS NULL"
+        f" AND ({' OR '.join(f'{name} IS NULL' for name in names)})) LIMIT 1"
     )
     if left:
         why = {

@@ -74,7 +74,7 @@ def _similar_number(attribute: Attribute, text: str) -> str:
     number = _number(text)
     if number is None:
         pointed = re.sub(r"^b?['\"]?\s*|\s*['\"]?$", "", text.replace(",", "."))
-        return f"{pointed} is one" if _number(pointed) is not None else ""
+        return f"{pointed} with a decimal point is one" if _number(pointed) is not None else ""
     if attribute.cuts is None:
         return ""
     last = attribute.range_label(len(attribute.cuts) - 2, len(attribute.cuts) - 1)

@@ -243,10 +243,9 @@ class Query:
         places = f"ROW_NUMBER() OVER (PARTITION BY {owner} ORDER BY {', '.join(order)})"
         once = "" if schema.one_per is None else "\n  WHERE turn = 1 OR remark IS NOT NULL"
         drawn = f"{self._hash([*self.persons, *values])} AS drawn"
-        counted = f"states\n  WHERE remark IS NULL OR remark <> '{DROPPED}'"
         limit = f"place <= {schema.rows_per_person} OR remark IS NOT NULL"
         return [
-            ("hashes", select(["*", drawn], counted)),
+            ("hashes", select(["*", drawn], "states")),
             ("turns", select(["*", f"{turns} AS turn"], "hashes")),
             ("places", select(["*", f"{places} AS place"], f"turns{once}")),
             ("kept", select(["*"], f"places\n  WHERE {limit}")),
@@ -261,7 +260,7 @@ class Query:
         """All layers, and the rows that count or have a remark."""
         if self.schema.person:
             return [*self.layers, *self.kept], "kept"
-        return self.layers, f"states\n  WHERE remark IS NULL OR remark <> '{DROPPED}'"
+        return self.layers, "states"
 
     def _shown(self, column: Column) -> str:
         """The cell of a row; of one that is refused the text of the value that has none."""
