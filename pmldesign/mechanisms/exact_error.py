@@ -291,7 +291,7 @@ class Mechanism(Drawn, Displayed):
         self,
         width: int,
         dtype: DTypeLike = np.float32,
-        generator: np.random.Generator | int | None = None,
+        seed: int | None = None,
         *,
         clip: float = 1.0,
     ) -> CorrelatedNoise:
@@ -300,8 +300,7 @@ class Mechanism(Drawn, Displayed):
         Args:
             width: d, numbers of a step.
             dtype: of the noise, float32 or float64.
-            generator: where it comes from; a seed for simulations; None for one from the operating
-                system.
+            seed: of the noise, for simulations; None for noise from the operating system.
             clip: largest l2 norm of what a record adds to a step.
 
         Raises:
@@ -314,7 +313,7 @@ class Mechanism(Drawn, Displayed):
         self._require_stream(self.neighbours is Neighbours.ADD_REMOVE)
         strategy = lower_triangular(self.strategy)
         scale = self._unit * strategy.sensitivity * positive("clip", clip)
-        return CorrelatedNoise(strategy, scale, width, dtype=dtype, generator=generator)
+        return CorrelatedNoise(strategy, scale, width, dtype=dtype, seed=seed)
 
     def _require_stream(self, neighbours: bool) -> None:
         """Refuse what no stream has."""

@@ -35,6 +35,7 @@ __getattr__ = face(
         "on_line": "BesideTotal Designed OnLine on_line_of",
         "recurrences": "lower_triangular",
         "rows": "COEFFICIENT_BITS INPUT_BITS KEPT_BITS",
+        "training": "CountedNormal",
         "sums": "Sums question_of require_resumable",
     },
 )

@@ -16,8 +16,6 @@ their digits in noise of single precision, in which x_t is off by its rounding a
 
 from __future__ import annotations
 
-import hashlib
-import json
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -45,8 +43,34 @@ from pmldesign_solvers.operators.operator import Array
 Values = NDArray[np.floating[Any]]
 SMALL = 2.0**-32
 """Products of decays below which a power of two goes over to the buffer."""
+BLOCK = 2**16
+"""Numbers that come from one counter."""
 _resumed: set[str] = set()
 """The states that this process went on from."""
+
+
+class CountedNormal:
+    """Standard normal numbers as a function of a key, a step and a block of numbers of the step.
+
+    Philox is a generator in counter mode: (0, 0, block, step) begins a sequence of 2^128 numbers
+    of its own. No number depends on how often, or in which order, others were drawn.
+
+    Args:
+        seed: of the key, for simulations; None for a key from the operating system.
+    """
+
+    def __init__(self, seed: int | None) -> None:
+        self._source = np.random.Philox(seed)
+        self._generator = np.random.Generator(self._source)
+        self._state = self._source.state
+
+    def fill(self, step: int, out: Values) -> None:
+        """The numbers of a step, in `out`, shape (d,)."""
+        for block, start in enumerate(range(0, out.size, BLOCK)):
+            self._state["state"]["counter"][:] = (0, 0, block, step)
+            self._source.state = self._state
+            part = out[start : start + BLOCK]
+            self._generator.standard_normal(dtype=part.dtype, out=part)
 
 
 class CorrelatedNoise(Owned):
@@ -54,15 +78,16 @@ class CorrelatedNoise(Owned):
 
     A step costs O(w d) for w + 1 bands, O(K d) for K buffers, and as much memory. The noise is made
     of floating-point numbers: the guarantee is that of the real Gaussian which they stand for. It
-    belongs to the process that made it (`noise.Owned`); `save` and `resume` carry it over.
+    belongs to the process that made it (`noise.Owned`). `save` and `resume` carry it over, with a
+    new key: no key makes the noise of two runs.
 
     Args:
         strategy: C, lower triangular.
         scale: standard deviation of the noise on each entry of C x.
         width: d.
         dtype: of the noise, float32 or float64.
-        generator: where the noise comes from; a seed for simulations (the same seed is the same
-            noise); None for one from the operating system.
+        seed: of the key, for simulations (the same seed is the same noise); None for a key from
+            the operating system.
 
     Attributes:
         time: how many steps were taken.
@@ -79,7 +104,7 @@ class CorrelatedNoise(Owned):
         width: int,
         *,
         dtype: DTypeLike = np.float32,
-        generator: np.random.Generator | int | None = None,
+        seed: int | None = None,
     ) -> None:
         super().__init__()
         self.scale, self.width, self.time = positive("scale", scale), whole("width", width), 0
@@ -90,11 +115,8 @@ class CorrelatedNoise(Owned):
         self.cells = self._strategy.cells
         self._rows = _rows_of(self._strategy, self.width, self.dtype)
         self.memory = len(self._rows.kept)
-        self._seeded = generator is not None and not isinstance(generator, np.random.Generator)
-        if self._seeded:
-            generator = whole("seed", generator, 0)
-        self._generator = np.random.default_rng(generator)
-        self._starts = [_mark(self._generator)]
+        self._seeded = seed is not None
+        self._normal = CountedNormal(None if seed is None else whole("seed", seed, 0))
 
     def step(self, out: Values | None = None) -> Values:
         """The noise of the next step, shape (d,); in `out` if that is given.
@@ -112,7 +134,7 @@ class CorrelatedNoise(Owned):
                     f" shape {out.shape} of {out.dtype}"
                 )
             self._turn.begun = True
-            row = self._rows.next(self.time, self._generator)
+            row = self._rows.next(self.time, self._normal)
             np.multiply(row, self.scale, out=out)
             self.time += 1
             return out
@@ -146,7 +168,6 @@ class CorrelatedNoise(Owned):
                 "identity": self._identity,
                 "time": self.time,
                 "token": secrets.token_hex(16),
-                "starts": self._starts,
                 "kept": self._rows.state(),
             }
 
@@ -155,12 +176,10 @@ class CorrelatedNoise(Owned):
 
         Raises:
             InvalidInputError: steps were taken, the noise has a seed, or the state is of another
-                strategy, width, dtype or guarantee, the generator starts as one that has made
-                noise of it, or this process went on from it before.
+                strategy, width, dtype or guarantee, or this process went on from it before.
         """
         with readable(), self._turn:
             self.time = self.require_resumable(state)
-            self._starts = [*map(str, state.get("starts", ())), *self._starts]
             _resumed.add(str(state["token"]))
             self._rows.kept[:] = state["kept"]
 
@@ -176,11 +195,6 @@ class CorrelatedNoise(Owned):
             raise InvalidInputError(
                 f"the state belongs to noise of another dtype than {self.dtype}, or is damaged"
             )
-        if self._starts[0] in map(str, state.get("starts", ())):
-            raise InvalidInputError(
-                "this generator starts as one that has made noise of the saved state, which it "
-                "would repeat; take one with a new seed, or leave it out"
-            )
         if str(state["token"]) in _resumed:
             raise InvalidInputError(
                 "this process went on from this state before; a state is used once: what two runs"
@@ -194,12 +208,6 @@ class CorrelatedNoise(Owned):
         return fingerprint([self.cells, self.width, self.scale], measured)
 
 
-def _mark(generator: np.random.Generator) -> str:
-    """What tells the state of a generator from others."""
-    state = json.dumps(generator.bit_generator.state, default=lambda entries: entries.tolist())
-    return hashlib.blake2b(state.encode(), digest_size=16).hexdigest()
-
-
 class _Bands:
     """C of w + 1 bands, which keeps the last w rows; row t is in place t mod w."""
 
@@ -208,13 +216,13 @@ class _Bands:
         self.kept: Values = np.zeros((max(1, bands.shape[1] - 1), width), dtype)
         self._past = np.empty(width, dtype)
 
-    def next(self, time: int, generator: np.random.Generator) -> Values:
+    def next(self, time: int, normal: CountedNormal) -> Values:
         row, count = self._bands[time], len(self.kept)
         behind = np.zeros(count, self.kept.dtype)
         behind[(time - 1 - np.arange(row.size - 1)) % count] = row[1:]
         np.dot(behind, self.kept, out=self._past)
         newest: Values = self.kept[time % count]
-        generator.standard_normal(dtype=newest.dtype, out=newest)
+        normal.fill(time, newest)
         newest -= self._past
         newest /= float(row[0])
         return newest
@@ -239,12 +247,12 @@ class _Buffers:
         self._scales = np.ones(states.memory)
         self._add = scipy.linalg.get_blas_funcs("ger", dtype=dtype)
 
-    def next(self, time: int, generator: np.random.Generator) -> Values:
+    def next(self, time: int, normal: CountedNormal) -> Values:
         factor, dtype = self._factor, self.kept.dtype
         row = self._row
         self._fade(factor.decays[time] if time else np.ones(len(self.kept)))
         np.dot((factor.gains[time] * self._scales).astype(dtype), self.kept, out=self._past)
-        generator.standard_normal(dtype=dtype, out=row)
+        normal.fill(time, row)
         row -= self._past
         row /= float(factor.diagonal[time])
         self._add(1.0, row, 1.0 / self._scales, a=self.kept.T, overwrite_a=True)
@@ -306,7 +314,7 @@ class VectorStream(Owned):
     ) -> None:
         super().__init__()
         self.strategy, self.scale = strategy, scale * strategy.sensitivity
-        self._noise = CorrelatedNoise(strategy, self.scale, width, dtype=np.float64, generator=seed)
+        self._noise = CorrelatedNoise(strategy, self.scale, width, dtype=np.float64, seed=seed)
         self.width = self._noise.width
         self._sums = Sums(question_of(strategy, workload), self.scale, np.zeros(self.width))
 
