@@ -24,10 +24,9 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from enum import Enum
 from pathlib import Path
-from typing import Any
 from weakref import WeakSet
 
 from pmldesign._version import FORMAT
@@ -53,9 +52,13 @@ class Kind(Enum):
 
 
 class Connection(sqlite3.Connection):
-    """A connection of SQLite that is never closed in a forked process."""
+    """A connection of SQLite that is never closed in a forked process.
 
-    inherited = False
+    Attributes:
+        empty: whether the file has no tables yet, as after a crash while it was created.
+    """
+
+    empty = inherited = False
 
     def close(self) -> None:
         """Close the connection where it was opened."""
@@ -90,7 +93,8 @@ def connect(path: Path, kind: Kind, tables: str, *, new: bool, alone: bool = Fal
     """
     try:
         if new:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            with suppress(FileExistsError):  # to close an old file would end all locks on it
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         if not stat.S_ISREG(path.stat().st_mode):
             raise FileError(f"cannot open the {kind.value} {str(path)!r}: it is not a regular file")
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
@@ -112,10 +116,10 @@ def connect(path: Path, kind: Kind, tables: str, *, new: bool, alone: bool = Fal
             if alone:  # before any other statement, which would open the log for sharing
                 connection.execute("PRAGMA locking_mode=EXCLUSIVE")
             connection.execute(f"PRAGMA synchronous={SYNCHRONOUS}")
-            if new:
-                _begin(connection, kind, tables)
             _require_kind(connection, path, kind)
-            if alone:
+            if new and connection.empty:
+                _begin(connection, path, kind, tables)
+            if alone and not connection.empty:
                 connection.execute("PRAGMA journal_mode=WAL")
     except BaseException:
         connection.close()
@@ -172,24 +176,23 @@ def flush(handle: int) -> None:
         getattr(os, "fdatasync", os.fsync)(handle)
 
 
-def _begin(connection: Connection, kind: Kind, tables: str) -> None:
+def _begin(connection: Connection, path: Path, kind: Kind, tables: str) -> None:
     """Create the tables of an empty file, its kind and its format, all at once."""
     with transaction(connection):
-        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            return
-        for statement in filter(str.strip, tables.split(";")):
-            connection.execute(statement)
-        connection.execute(f"PRAGMA application_id={kind.number}")
-        connection.execute(f"PRAGMA user_version={FORMAT}")
+        if path.stat().st_size == 0:  # no other process has begun it meanwhile
+            for statement in filter(str.strip, tables.split(";")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id={kind.number}")
+            connection.execute(f"PRAGMA user_version={FORMAT}")
+    _require_kind(connection, path, kind)
 
 
 def _require_kind(connection: Connection, path: Path, kind: Kind) -> None:
-    found = tuple(_number(connection, name) for name in ("application_id", "user_version"))
-    if found != (kind.number, FORMAT):
+    """Refuse any other file; SQLite itself takes one that was cut to a part of a page for empty."""
+    names = "application_id", "user_version"
+    found = tuple(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+    connection.empty = path.stat().st_size == 0
+    if not connection.empty and found != (kind.number, FORMAT):
         others = [other.value for other in Kind if other.number == found[0] != kind.number]
         what = f"it is a {others[0]}" if others else f"it is no {kind.value} of this version"
         raise FileError(f"cannot use {str(path)!r} as a {kind.value}: {what}; name another file")
-
-
-def _number(connection: Connection, name: str) -> Any:
-    return connection.execute(f"PRAGMA {name}").fetchone()[0]

@@ -69,10 +69,13 @@ def test_other_files_are_refused_and_left_alone(tmp_path):
     with sqlite3.connect(later) as connection:
         connection.execute("PRAGMA user_version = 2")
     connection.close()
-    for path in (other, tmp_path / "text", later):
+    cut = [tmp_path / "100", tmp_path / "1"]
+    for path in cut:
+        path.write_bytes(later.read_bytes()[: int(path.name)])
+    for path in (other, tmp_path / "text", later, *cut):
         content = path.read_bytes()
         for new, alone in ((False, False), (True, False), (False, True), (True, True)):
-            with pytest.raises(FileError, match=r"no sweep file of this version|not a database"):
+            with pytest.raises(FileError, match=r"of this version|not a database|malformed"):
                 connect(path, Kind.SWEEP, TABLES, new=new, alone=alone)
         assert path.read_bytes() == content
     for path in (tmp_path, tmp_path / "no" / "where", Path("/dev/null"), later / "x"):
@@ -83,6 +86,18 @@ def test_other_files_are_refused_and_left_alone(tmp_path):
     with pytest.raises(FileError, match="No such file"):
         connect(tmp_path / "missing", Kind.SWEEP, TABLES, new=False)
     assert not (tmp_path / "missing").exists()
+
+
+def test_a_file_that_was_left_empty_is_begun(tmp_path):
+    """As a crash leaves it that came before its first transaction."""
+    path = tmp_path / "s"
+    path.touch()
+    for alone in (False, True):
+        with opened(path, Kind.SWEEP, TABLES, new=False, alone=alone) as database:
+            assert database.empty
+        assert path.stat().st_size == 0
+    begun(path, 1)
+    assert rows(path) == [1]
 
 
 def test_a_transaction_that_is_killed_or_fails_leaves_nothing(tmp_path):
@@ -113,6 +128,24 @@ def test_a_process_alone_keeps_others_out_until_it_ends(tmp_path):
     add(first, 2)
     first.close()
     assert rows(path, alone=True) == [1, 2]
+
+
+def test_a_second_connection_of_a_process_leaves_the_locks_of_the_first(tmp_path):
+    """As threads have it: to close any handle of a file ends all locks that a process has on it."""
+    path = tmp_path / "s"
+    begun(path, 1)
+    code = f"""
+import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_store import *
+from pmldesign import store
+store.WAIT = 0
+begun(Path({str(path)!r}), 2)
+"""
+    with opened(path, Kind.SWEEP, TABLES, new=True) as first, transaction(first):
+        connect(path, Kind.SWEEP, TABLES, new=True).close()
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+        assert b"in use by another process" in found.stderr
+    assert rows(path) == [1]
 
 
 FORKS = """

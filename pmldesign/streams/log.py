@@ -92,7 +92,7 @@ class Log:
         try:
             if self.log.exists():
                 self._open_witness(os.O_RDWR)
-                if self.path.exists() and self.path.stat().st_size:
+                if self.path.exists():
                     self._open(new=False)
                 self._go_on()
             elif self.path.exists():
@@ -122,7 +122,7 @@ class Log:
         Raises:
             OSError: they are not on the disk, or it is unknown whether they are.
         """
-        if self._database is None:
+        if self._database is None or self._database.empty:
             if self._witness < 0:
                 self._open_witness(os.O_RDWR | os.O_CREAT | os.O_EXCL)
             self._open(new=True)
@@ -177,8 +177,14 @@ class Log:
             raise FileError(
                 f"{self.path.name} is in use by another stream; end that one first"
             ) from None
+        if flags & os.O_CREAT:  # its name is on the disk before there is a state
+            folder = os.open(self.log.parent, os.O_RDONLY)
+            flush(folder)
+            os.close(folder)
 
     def _open(self, *, new: bool) -> None:
+        if self._database is not None:
+            self._database.close()
         self._database = connect(self.path, Kind.STREAM, TABLES, new=new, alone=True)
         self._place = self.path.stat()
 
@@ -228,7 +234,7 @@ class Log:
 
     def _load(self) -> int | None:
         """Read the state; the steps before its last commit, None if there is none yet."""
-        if self._database is None:
+        if self._database is None or self._database.empty:
             return None
         with refusals(self.path, Kind.STREAM):
             heads = self._database.execute("SELECT identity, key FROM stream").fetchall()

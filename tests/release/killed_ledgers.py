@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 import time
+import traceback
 from contextlib import nullcontext, suppress
 
 import numpy as np
@@ -53,6 +54,8 @@ def attacked(prepared, place, folder, rng, *, processes, longest):
                 with suppress(FileError) if full else nullcontext():
                     releases(prepared, place, folder, number)
                 code = 0
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(code)
         ends.append((time.monotonic() + rng.uniform(0, longest), child, full))

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -132,6 +133,25 @@ def test_of_two_payments_at_one_place_one_decides_again(data, tmp_path, monkeypa
         release(PureDP(0.25), data, place)
     assert len(once) == 4  # before the data were read, at the payment, and once more
     assert len(read_ledger(place, "panel").payments) == 2
+
+
+def test_a_ledger_that_begins_between_two_statements_is_not_damaged(place, data):
+    """Another process begins it and pays while it is read."""
+    charge, ledger = charge_of(exact_noise(made(PureDP(0.5)))), Ledger(place, "panel")
+    with ledger._store.transaction(write=True):
+        pass  # the tables are there
+    begun = []
+
+    def between(statement, values):
+        rows = ask(statement, values).fetchall()
+        if not begun:
+            begun.append(Ledger(place, "panel", budget="epsilon=1").pay(charge, data, str, str))
+        return SimpleNamespace(fetchall=lambda: rows)
+
+    with ledger._store.transaction(write=False) as ask:
+        account = accounts.load(ledger._store, between, "panel")
+    assert account.payments == ()
+    assert len(ledger.account().payments) == 1
 
 
 REST = "squared_ratio, delta, planned, data, day"

@@ -77,10 +77,13 @@ class FileStore:
         Raises:
             FileError: the file cannot be read or written, or is damaged.
         """
-        if not write and (not self._path.exists() or self._path.stat().st_size == 0):
+        if not write and not self._path.exists():
             yield None
             return
         with opened(self._path, Kind.LEDGER, TABLES, new=write) as database:
+            if database.empty:
+                yield None
+                return
             if database.execute("PRAGMA integrity_check").fetchone() != ("ok",):
                 raise damaged(self.name)
             if not write:
@@ -249,11 +252,12 @@ def load(store: FileStore | ServerStore, ask: Ask, people: str | None) -> Accoun
         FileError: it is damaged.
     """
     found = []
-    for table, columns in (("ledger", HEAD), ("payment", PAYMENT)):
-        order = " ORDER BY place" if table == "payment" else ""
-        statement = f"SELECT {', '.join(columns)} FROM pmldesign_{table}{store.where}{order}"
+    # payments first: another process may begin the ledger, and pay, between the two statements
+    for table, columns in ((f"payment{store.where} ORDER BY place", PAYMENT), ("ledger", HEAD)):
+        where = store.where if table == "ledger" else ""
+        statement = f"SELECT {', '.join(columns)} FROM pmldesign_{table}{where}"
         found.append(ask(statement, {"people": people}).fetchall())
-    heads, rows = found
+    rows, heads = found
     if not heads and not rows:
         return None
     try:
