@@ -4,7 +4,7 @@
 
     queries = pml.workload("prefix:64")
     best = pml.factorize(queries, p=4)                  # least norm, both bounds certified
-    noisy = pml.optimize(queries, guarantee=pml.ApproxDP(1, 1e-6))      # and its noise
+    noisy = pml.optimize(queries, pml.ApproxDP(1, 1e-6)).best           # and its noise
 
 Every function takes a workload as a name, a matrix, a data frame or a Workload, and a strategy as a
 name, a matrix, a factorization or a Strategy. docs/python.md is the manual.

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -35,6 +36,9 @@ from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import TINY, Array
 from pmldesign_solvers.operators.scale import MODERATE, Exponents
 
+if TYPE_CHECKING:
+    from pmldesign.privacy.calibration import Calibration
+
 
 @dataclass(frozen=True, eq=False)
 class Factorization:
@@ -44,12 +48,15 @@ class Factorization:
         workload: A, what is answered; beside what is public.
         strategy: R, what is measured; likewise.
         neighbours: the relation that the sensitivity speaks of.
+        calibrations: of the noise on the strategy (`mechanisms.calibrated` keeps them). The key is
+            the identity of the guarantee: equal ones may differ in what is known of a sample.
     """
 
     workload: Workload
     strategy: Strategy
     neighbours: Neighbours
     _unit_errors: dict[tuple[Noise, float], float] = field(default_factory=dict, repr=False)
+    calibrations: dict[tuple[int, Noise], Calibration] = field(default_factory=dict, repr=False)
 
     @cached_property
     def unweighted(self) -> Factorization | None:
@@ -165,8 +172,13 @@ class Factorization:
         return self._unit_deviation(noise) * self.unit_error(Noise.GAUSSIAN, p) / lost
 
 
+_KNOWN: WeakValueDictionary[tuple[int, int, Neighbours], Factorization] = WeakValueDictionary()
+"""By strategy, workload and relation, for as long as the caller holds the factorization, which
+holds both objects: their numbers are not given to others meanwhile."""
+
+
 def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Factorization:
-    """The strategy on the workload, both beside what is public.
+    """The strategy on the workload, both given what is public; the same object while it is held.
 
     Raises:
         InvalidInputError: the strategy cannot answer the workload, or neighbours change what is
@@ -178,8 +190,13 @@ def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Fa
     if public.name and neighbours is not Neighbours.REPLACE:
         raise beside_records(public.name)
     workload, strategy = workload.beside(public), strategy.beside(public)
+    key = id(strategy), id(workload), neighbours
+    known = _KNOWN.get(key)
+    if known is not None:
+        return known
     factorization = Factorization(workload, strategy, neighbours)
     strategy.require_answers(factorization.in_range[0])
+    _KNOWN[key] = factorization
     return factorization
 
 

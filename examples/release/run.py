@@ -50,7 +50,7 @@ def publish(folder):
 
     schema = folder / "schema.json"
     queries = pml.workload(QUERIES, schema=schema)
-    best = pml.optimize(queries, guarantee=pml.ApproxDP(0.1, 1e-6), noise="gaussian")
+    best = pml.optimize(queries, guarantee=pml.ApproxDP(0.1, 1e-6), noise="gaussian").best
     found = best.release(folder / "people.csv", schema=schema)
     found.to_csv(folder / "tables.csv")
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from pmldesign.arguments import exponent
@@ -11,10 +10,8 @@ from pmldesign.cli.documents.parts import Said, announced, promised, record_fact
 from pmldesign.cli.options.fields import Outputs, argument, as_command, drawing, group, option
 from pmldesign.cli.options.promises import PromiseOptions, at_alpha
 from pmldesign.cli.options.questions import STRATEGY_HELP, QuestionOptions, WorkloadName
-from pmldesign.designs.rivals import error_seconds
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, of_scale, shortest
@@ -24,9 +21,6 @@ from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.display import count_text
 from pmldesign_solvers.limits import MAX_ENTRIES, WRITTEN_CELLS
-
-MOST_SECONDS = 1200.0
-"""For the errors of Laplace noise; about half of it is taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +67,7 @@ def command(asked: Asked) -> None:
         _itself(measured) if asked.workload is None else question.queries(asked.workload, note)
     )
     with progress() as announce:
-        announce(announced(measured, _seconds_of_errors(measured, queries, guarantee, asked)))
+        announce(announced(measured))
         noisy = mechanism(
             measured,
             queries,
@@ -84,27 +78,6 @@ def command(asked: Asked) -> None:
         )
         document = _document(Said(noisy, asked.at_alpha), measured.name, asked.p)
     asked.outputs.deliver(document)
-
-
-def _seconds_of_errors(
-    measured: Strategy, queries: Workload, guarantee: Guarantee, asked: Asked
-) -> float:
-    """About how long errors of Laplace noise take, where there may be any.
-
-    Raises:
-        InvalidInputError: many minutes, and there is no other noise.
-    """
-    noise, p = asked.promise.noise, asked.p
-    if noise == "gaussian" or not guarantee.admits(Noise.LAPLACE):
-        return 0.0
-    seconds = error_seconds(measured, queries, Noise.LAPLACE, p)
-    if seconds > MOST_SECONDS and (noise == "laplace" or not guarantee.admits(Noise.GAUSSIAN)):
-        raise InvalidInputError(
-            f"errors of Laplace noise at p = {shortest(p)} on {count_text(queries.shape[0])}"
-            f" queries take up to about {math.ceil(seconds / 60)} minutes; take p = 2 or inf, or"
-            " Gaussian noise (a guarantee with a delta)"
-        )
-    return seconds
 
 
 def _measured(strategy: Strategy, participation: AnyParticipation | None) -> Strategy:

@@ -12,6 +12,7 @@ from pmldesign.cli.options.fields import (
     argument,
     as_command,
     drawing,
+    given,
     group,
     numbers,
     option,
@@ -23,7 +24,6 @@ from pmldesign.cli.options.questions import (
     QuestionOptions,
     StrategyNames,
     WorkloadName,
-    search_time,
 )
 from pmldesign.comparison.parallel import Workers
 from pmldesign.errors import NotConvergedError
@@ -56,7 +56,6 @@ class Asked:
     )
     promise: PromiseOptions = group(**LISTS)
     limits: LimitOptions = group()
-    search_time: float | None = search_time("For the searches of each design, as for optimize.")
     jobs: int = option("Processes (the jobs extra).", default=1)
     question: QuestionOptions = group()
     own_grid: bool | None = own_grid("where it gains 5 % or more")
@@ -95,7 +94,6 @@ def command(asked: Asked) -> None:
             p=values,
             guarantees=promises,
             noise=promise.noise,
-            search_time=asked.search_time,
             leave_out=asked.strategies in (None, "all"),
             jobs=asked.jobs,
             callback=callback,
@@ -110,7 +108,7 @@ def command(asked: Asked) -> None:
 
 def _strategies(text: str | None, queries: Sequence[Workload]) -> list[str | Strategy]:
     """The names, and the strategies in the files, that the option lists."""
-    from pmldesign.comparison.tasks import DESIGN, LEAST_NORM
+    from pmldesign.designs.rows import DESIGN, LEAST_NORM
     from pmldesign.files import read_strategy
     from pmldesign.strategies import BASELINES
     from pmldesign.strategies.baselines.registry import usual_baselines
@@ -128,6 +126,6 @@ def _require_finished(shown: Sequence[Comparison]) -> None:
     """Refuse designs that stopped early, and a comparison that Ctrl-C ended."""
     for comparison in shown:
         for design in comparison.designs.values():
-            design.require_optimal()
+            design.require_optimal(gap_asked=given("rel_gap"))
     if any(comparison.interrupted for comparison in shown):
         raise NotConvergedError("interrupted: only what was finished is shown; run it again")

@@ -23,7 +23,6 @@ from pmldesign.cli.options.promises import LedgerOptions, PromiseOptions, own_gr
 from pmldesign.cli.options.questions import (
     QuestionOptions,
     WorkloadName,
-    search_time,
     warn_of_known,
 )
 from pmldesign.cli.process import complain, interrupted
@@ -61,7 +60,11 @@ class Asked:
         "Write what was measured too, for `pmldesign ask`: .npz, publishable.",
         check=ends("a file of measurements", ".npz"),
     )
-    search_time: float = search_time("For the searches of a design.", seconds=2.0)
+    effort: str = option(
+        "Amount of work of the searches for a design.",
+        default="quick",
+        type=click.Choice(["quick", "normal", "thorough"]),
+    )
     output: Path = option(
         "Write the table: .csv or .parquet; FILE.manifest.json beside it.",
         "-o",
@@ -119,7 +122,7 @@ def command(asked: Asked) -> None:
     require_feasible(beside, queries.shape[1], noise=noise, p=2.0)
     if measured is None:
         asked.question.note_units(queries, note)
-        chosen = _designed(queries, asked.search_time, own_grid=grid, **told)
+        chosen = _designed(queries, effort=asked.effort, own_grid=grid, **told)
     else:
         with progress() as announce:
             announce(announced(measured))
@@ -242,12 +245,12 @@ def _public(question: QuestionOptions, strategy: Strategy | None, neighbours: st
     return question.public(neighbours)
 
 
-def _designed(queries: Workload, seconds: float, **options: Any) -> Mechanism:
+def _designed(queries: Workload, **options: Any) -> Mechanism:
     """The best strategy with its noise."""
-    from pmldesign.designs.best_noise import optimize
+    from pmldesign.designs.flow import optimize
 
     with progress() as callback:
-        best = optimize(queries, search_time=seconds, callback=callback, **options)
+        best = optimize(queries, callback=callback, **options).best
     if interrupted():  # a design may end early, but not in a release that nobody wants any more
         raise KeyboardInterrupt
     return best

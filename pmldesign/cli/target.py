@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 from pmldesign.arguments import as_number
 from pmldesign.cli.documents.document import note, progress
-from pmldesign.cli.documents.parts import note_coarse
 from pmldesign.cli.documents.targets import Needed, usual_budgets
 from pmldesign.cli.options.fields import (
     ReportOutputs,
@@ -23,7 +21,7 @@ from pmldesign.cli.options.fields import (
     strategy_output,
 )
 from pmldesign.cli.options.promises import PromiseOptions, at_alpha, own_grid, require_alpha_fits
-from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, WorkloadName, search_time
+from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, WorkloadName
 from pmldesign.designs.targets.accuracy import Targets, as_targets, named_targets
 from pmldesign.designs.targets.least import BUDGET_GAP, least_budget
 from pmldesign.errors import InvalidInputError, NotConvergedError
@@ -119,7 +117,6 @@ class Asked:
     accuracy: AccuracyOptions = group()
     promise: PromiseOptions = group(**LEAST)
     limits: LimitOptions = group(rel_gap=GAP, time_limit={"help": "For everything."})
-    search_time: float | None = search_time("For the search of a strategy for Laplace noise.")
     output: Path | None = strategy_output()
     outputs: ReportOutputs = group(plot=drawing("delta against epsilon"))
     question: QuestionOptions = group()
@@ -143,17 +140,15 @@ def command(asked: Asked) -> None:
     participation = asked.question.takes_part
     require_alpha_fits(asked.at_alpha, queries.shape[1], participation=participation)
     accuracy = asked.accuracy.of(queries, asked.workload)
-    start, limit = time.perf_counter(), asked.limits.time_limit
-    deadline = None if limit is None else start + limit
     with progress() as callback:
         budget = least_budget(
             queries,
             accuracy,
             guarantee,
             noise=noise,
-            search_time=asked.search_time,
+            effort=asked.limits.effort,
             budget_gap=gap,
-            time_limit=limit,
+            time_limit=asked.limits.time_limit,
             known=public,
             participation=participation,
             own_grid=asked.question.on_grid(asked.own_grid),
@@ -161,12 +156,15 @@ def command(asked: Asked) -> None:
         )
         if asked.output is not None:
             write_strategy(asked.output, budget.mechanism)
-        note_coarse(budget.mechanism.strategy, pml=guarantee.pml)
         needed = Needed(budget, asked.output, asked.at_alpha)
         asked.outputs.begin(needed.section)
-        rows = usual_budgets(budget, noise, callback, deadline)
+        rows = budget.table(usual_budgets(budget, callback))
     asked.outputs.deliver(needed.document(rows), begun=True)
-    if budget.mechanism.noise is Noise.GAUSSIAN and not guarantee.pml and budget.gap > gap:
+    if (
+        budget.mechanism.noise is Noise.GAUSSIAN
+        and not guarantee.pml
+        and budget.gap > budget.asked.gap(gap)
+    ):
         raise NotConvergedError(
             f"the bounds on {budget.name} are a relative {budget.gap:.1e} apart:"
             f" {budget.design.status.value}; both hold"

@@ -10,15 +10,20 @@ the release.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
-from pmldesign.arguments import exponent, flags, instance, listed, non_negative
-from pmldesign.comparison.parallel import Workers
-from pmldesign.comparison.rows import OwnMechanism, Row, with_bounds, with_ratios
-from pmldesign.comparison.tasks import Entry, Task, Work
+from pmldesign.arguments import exponent, flags, instance, listed
+from pmldesign.comparison.own import OwnMechanism
+from pmldesign.comparison.parallel import Workers, run_all
+from pmldesign.comparison.tables import Entry, Filled, Table
+from pmldesign.designs.baselines import Baselines
 from pmldesign.designs.options import DesignOptions, takes_options
+from pmldesign.designs.questions import Question
 from pmldesign.designs.results import Design
+from pmldesign.designs.rows import Row
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
 from pmldesign.mechanisms import NoiseChoice
@@ -26,7 +31,6 @@ from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import of_scale, shortest
 from pmldesign.strategies import as_strategy
-from pmldesign.strategies.participation.schema import Participation, participation_refusal
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import Drawn, data_frame, html_table, latex_table
 
@@ -101,7 +105,6 @@ def compare(
     p: float | Sequence[float] = 2.0,
     guarantee: Guarantee | None = None,
     noise: NoiseChoice = "auto",
-    search_time: float | None = None,
     known: Any = None,
     **options: Any,
 ) -> Comparison:
@@ -112,7 +115,6 @@ def compare(
         p=p,
         guarantees=[guarantee],
         noise=noise,
-        search_time=search_time,
         known=known,
         **options,
     )[0]
@@ -126,7 +128,6 @@ def compare_all(
     p: float | Sequence[float] = 2.0,
     guarantees: Sequence[Guarantee | None] = (None,),
     noise: NoiseChoice = "auto",
-    search_time: float | None = None,
     leave_out: bool = False,
     jobs: int = 1,
     announce: Callable[[str], None] | None = None,
@@ -144,7 +145,6 @@ def compare_all(
         guarantees: the noise is calibrated to each; None for a scale equal to the sensitivity.
         noise: "gaussian", "laplace", or "auto" for the better one of those that can meet the
             guarantee, for each strategy and p (Gaussian without a guarantee).
-        search_time: of the searches for every "design", in seconds, as for `optimize`.
         leave_out: leave out strategies that cannot answer a workload, or are too large for it,
             and say so in `Comparison.left_out`; otherwise they are an error.
         jobs: number of processes; more than one needs joblib (the jobs extra).
@@ -167,14 +167,12 @@ def compare_all(
     workloads, strategies = listed("workloads", workloads), listed("strategies", strategies)
     guarantees = listed("guarantees", guarantees)
     flags(leave_out=leave_out)
-    if search_time is not None:
-        search_time = non_negative("search_time", search_time)
     if announce is not None:
         instance("announce", announce, Callable, "a function of a text")
     for promise in guarantees:
         if promise is not None:
             require_guarantee(promise)
-    asked: list[Entry] = [
+    entries: list[Entry] = [
         entry if isinstance(entry, str | OwnMechanism) else as_strategy(entry)
         for entry in strategies
     ]
@@ -182,53 +180,97 @@ def compare_all(
     if known is not None and queries:
         options["neighbours"], public = Neighbours.REPLACE, queries[0].public
         guarantees = [promise and promise.beside(public) for promise in guarantees]
-    limits = DesignOptions(**options)
-    workers = Workers(jobs)
+    values = [exponent(value) for value in (p if isinstance(p, Sequence) else [p])]
+    if not (entries and values and queries and guarantees):
+        raise InvalidInputError("nothing to compare: give at least one strategy and one p")
+    limits, workers = DesignOptions(**options), Workers(jobs)
     if not workers.here:
         limits = replace(limits, callback=None)
-    task = Task(
-        values=tuple(exponent(value) for value in (p if isinstance(p, Sequence) else [p])),
-        guarantees=tuple(guarantees),
-        noise=noise,
-        leave_out=leave_out,
-        search_time=search_time,
-        options=limits,
-    )
-    if isinstance(limits.schema, Participation) and Neighbours.REPLACE in task.relations():
-        raise participation_refusal()
-    work = Work(task, queries, asked, announce)
-    if not asked or not task.values or not work.workloads or not task.guarantees:
-        raise InvalidInputError("nothing to compare: give at least one strategy and one p")
-    work.do(workers)
-    comparisons = [
-        assembled(work, w, g)
-        for w in range(len(work.workloads))
-        for g in range(len(task.guarantees))
-    ]
-    if work.interrupted:
+    places, tables = [], []
+    for w, workload in enumerate(queries):
+        for relation, indices in _by_relation(guarantees, limits).items():
+            baselines = Baselines(workload, relation, limits.schema)
+            for value in values:
+                asked = [Question(workload, value, guarantees[g], noise, limits) for g in indices]
+                table = Table(tuple(asked), tuple(entries), baselines, leave_out, leave_out)
+                tables.append(replace(table, last=value == values[-1]))
+                places.append((w, indices))
+    done, interrupted = _filled(tables, workers, announce)
+    comparisons = []
+    for w, g in product(range(len(queries)), range(len(guarantees))):
+        rows = [
+            (filled, places[index][1].index(g))
+            for index, filled in sorted(done.items())
+            if places[index][0] == w and g in places[index][1]
+        ]
+        comparisons.append(
+            _assembled(queries[w], guarantees[g], len(entries), rows, interrupted=interrupted)
+        )
+    if interrupted:
         comparisons = [comparison for comparison in comparisons if comparison.rows]
         if not comparisons:
             raise KeyboardInterrupt
     return tuple(comparisons)
 
 
-def assembled(work: Work, w: int, g: int) -> Comparison:
-    """One workload and one guarantee, at the p at which every strategy has its row."""
-    workload, guarantee = work.workloads[w], work.task.guarantees[g]
-    present = [s for s in range(len(work.asked)) if (w, s) not in work.left_out]
-    left_out = tuple(reason for (at, _), reason in sorted(work.left_out.items()) if at == w)
-    if not present:
+def _filled(
+    tables: Sequence[Table], workers: Workers, announce: Callable[[str], None] | None
+) -> tuple[dict[int, Filled], bool]:
+    """The tables that are finished, by their index, and whether Ctrl-C ended the work."""
+    done: dict[int, Filled] = {}
+    try:
+        with closing(run_all(tables, workers)) as results:
+            for index, filled in results:
+                done[index] = filled
+                if announce is not None:
+                    announce(f"table {len(done)} of {len(tables)} is done")
+                if filled.interrupted:
+                    return done, True
+    except KeyboardInterrupt:
+        return done, True
+    return done, False
+
+
+def _by_relation(
+    guarantees: Sequence[Guarantee | None], options: DesignOptions
+) -> dict[Neighbours, list[int]]:
+    """The guarantees, by index, of every relation of neighbours."""
+    indices: dict[Neighbours, list[int]] = {}
+    for index, promise in enumerate(guarantees):
+        relation = options.neighbours if promise is None else promise.neighbours
+        indices.setdefault(relation, []).append(index)
+    return indices
+
+
+def _assembled(
+    workload: Workload,
+    guarantee: Guarantee | None,
+    entries: int,
+    tables: Sequence[tuple[Filled, int]],
+    *,
+    interrupted: bool,
+) -> Comparison:
+    """The comparison of one workload under one guarantee.
+
+    Args:
+        workload: the queries.
+        guarantee: the promise, or None.
+        entries: how many strategies are asked for.
+        tables: at each p, each with the index of the guarantee there.
+        interrupted: whether Ctrl-C ended the work early.
+
+    Raises:
+        InvalidInputError: no strategy can answer the workload.
+    """
+    reasons = (reason for table, _ in tables for reason in table.left_out.values())
+    left_out = tuple(dict.fromkeys(reasons))
+    if tables and all(len(table.left_out) == entries for table, _ in tables):
         raise InvalidInputError(left_out[0])
-    rows: list[Row] = []
-    designs: dict[float, Design] = {}
-    for p in work.task.values:
-        group = [work.rows.get((w, s), {}).get((g, p)) for s in present]
-        complete = [row for row in group if row is not None]
-        if len(complete) < len(group):
-            continue
-        design = work.designs.get((w, p, work.task.relation(guarantee)))
-        if design is not None:
-            designs[p] = design
-            complete = [*with_bounds(complete, workload, design.certificate)]
-        rows += with_ratios(complete)
-    return Comparison(workload, guarantee, tuple(rows), designs, left_out, work.interrupted)
+    groups = [(table.group(g, entries, workload), table.design) for table, g in tables]
+    designs = {
+        group[0].p: replace(design, workload=workload)
+        for group, design in groups
+        if group and design is not None
+    }
+    rows = tuple(row for group, _ in groups for row in group)
+    return Comparison(workload, guarantee, rows, designs, left_out, interrupted)

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from pmldesign.arguments import exponent, whole
-from pmldesign.comparison.tasks import DESIGNED
+from pmldesign.comparison.tables import DESIGNED
 from pmldesign.comparison.units import Demand, Settings, StudiedWorkload, Unit
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
@@ -43,7 +43,7 @@ from pmldesign.workloads import Workload, as_workload, expand_family
 from pmldesign.workloads.weighting import weighted
 
 KEYS = (
-    "workloads", "n", "p", "strategies", "guarantees", "noise", "neighbours", "search_time",
+    "workloads", "n", "p", "strategies", "guarantees", "noise", "neighbours", "effort",
     "weights", "participation",
 )  # fmt: skip
 LIMITS = ("rel_gap", "time_limit", "max_steps", "buffers")
@@ -155,9 +155,10 @@ def _study(table: dict[str, Any], folder: Path) -> Study:
     limits |= {key: whole(key, table[key]) for key in LIMITS[2:] if key in table}
     settings = Settings(
         noise=choice("noise", table, ("auto", "gaussian", "laplace", "cube")),
-        search_time=number("search_time", table["search_time"]) if "search_time" in table else None,
         options=DesignOptions(
-            neighbours=Neighbours(choice("neighbours", table, ("add-remove", "replace"))), **limits
+            neighbours=Neighbours(choice("neighbours", table, ("add-remove", "replace"))),
+            effort=choice("effort", table, ("normal", "quick", "thorough")),
+            **limits,
         ),
     )
     return Study(

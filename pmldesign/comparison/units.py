@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pmldesign._version import FORMAT, version
-from pmldesign.comparison.comparison import assembled
-from pmldesign.comparison.parallel import Workers
-from pmldesign.comparison.rows import BOUNDS, SHOWN, UNWEIGHTED, Row
-from pmldesign.comparison.tasks import DESIGNED, Task, Work
+from pmldesign.comparison.tables import DESIGNED, Filled, Table
+from pmldesign.designs.baselines import Baselines
 from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.questions import Question
+from pmldesign.designs.rows import BOUNDS, SHOWN, UNWEIGHTED, Row
 from pmldesign.errors import PmldesignError
-from pmldesign.mechanisms import NoiseChoice, require_feasible
+from pmldesign.mechanisms import NoiseChoice
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload, as_workload
@@ -68,7 +68,6 @@ class Settings:
     """
 
     noise: NoiseChoice = "auto"
-    search_time: float | None = None
     options: DesignOptions = field(default_factory=DesignOptions)
 
 
@@ -145,59 +144,52 @@ class Unit:
 
     def _rows(self) -> list[dict[str, Any]] | None:
         workload = as_workload(self.workload.value)
+        questions: dict[Demand, Question] = {}
         refusals: dict[Demand, str] = {}
         for demand in self.guarantees:
             try:
-                require_feasible(
-                    demand.guarantee, workload.shape[1], noise=self.settings.noise, p=self.p
-                )
+                questions[demand] = self._question(workload, demand)
             except PmldesignError as error:
                 refusals[demand] = _reason(error)
-        feasible = [demand for demand in self.guarantees if demand not in refusals]
-        work = self._work(workload, feasible) if feasible else None
-        if work is not None and work.interrupted:
+        asked = tuple(questions.values())
+        filled = Filled()
+        if asked:
+            baselines = Baselines(workload, asked[0].relation, asked[0].options.schema)
+            entries = tuple(strategy for strategy, _ in self.strategies)
+            filled = Table(asked, entries, baselines, leave_out=True)()
+        if filled.interrupted:
             return None
         rows: list[dict[str, Any]] = []
         for demand in self.guarantees:
-            if work is None or demand in refusals:
+            if demand in refusals:
                 reasons = [refusals[demand]] * len(self.strategies)
                 rows += self._records(demand, workload, [None] * len(reasons), reasons, {})
             else:
-                rows += self._done(work, demand, feasible.index(demand))
+                rows += self._done(filled, workload, demand, [*questions].index(demand))
         return rows
 
-    def _work(self, workload: Workload, demands: Sequence[Demand]) -> Work:
-        task = Task(
-            values=(self.p,),
-            guarantees=tuple(demand.guarantee for demand in demands),
-            noise=self.settings.noise,
-            leave_out="impossible",
-            search_time=self.settings.search_time,
-            options=self.settings.options,
-        )
-        work = Work(task, [workload], [strategy for strategy, _ in self.strategies], None)
-        work.do(Workers())
-        return work
+    def _question(self, workload: Workload, demand: Demand) -> Question:
+        settings = self.settings
+        return Question(workload, self.p, demand.guarantee, settings.noise, settings.options)
 
-    def _done(self, work: Work, demand: Demand, index: int) -> list[dict[str, Any]]:
+    def _done(
+        self, filled: Filled, workload: Workload, demand: Demand, index: int
+    ) -> list[dict[str, Any]]:
         """The rows of one guarantee, those that could not be computed with the reason."""
         count = len(self.strategies)
-        present = [s for s in range(count) if (0, s) not in work.left_out]
-        reasons = [work.left_out.get((0, s), DONE) for s in range(count)]
+        present = [s for s in range(count) if s not in filled.left_out]
+        reasons = [filled.left_out.get(s, DONE) for s in range(count)]
         rows: list[Row | None] = [None] * count
+        for s, row in zip(present, filled.group(index, count, workload), strict=True):
+            rows[s] = row
         norms: dict[str, Any] = {}
-        if present:
-            comparison = assembled(work, 0, index)
-            for s, row in zip(present, comparison.rows, strict=True):
-                rows[s] = row
-            design = comparison.designs.get(self.p)
-            if design is not None:
-                certificate = design.certificate
-                norms = {"norm_lower": certificate.lower, "norm_upper": certificate.upper}
-                for s in present:
-                    if work.asked[s] in DESIGNED and design.status not in FINISHED:
-                        reasons[s] = design.status.name.lower()
-        return self._records(demand, work.workloads[0], rows, reasons, norms)
+        design = filled.design
+        if design is not None:
+            norms = {"norm_lower": design.certificate.lower, "norm_upper": design.certificate.upper}
+            for s in present:
+                if self.strategies[s][0] in DESIGNED and design.status not in FINISHED:
+                    reasons[s] = design.status.name.lower()
+        return self._records(demand, workload, rows, reasons, norms)
 
     def _records(
         self,

@@ -5,9 +5,11 @@ from pmldesign_solvers import face
 __getattr__ = face(
     __name__,
     {
-        "best_noise": "all_designs",
+        "baselines": "Baselines",
         "cubes": "is_small",
         "dispatch": "ROUTES factorize route solve",
+        "flow": "optimize",
+        "optimized": "Optimized",
         "gaussian_pml_search": "gaussian_design",
         "laplace.candidates": "promising scale_rule",
         "laplace.course": "LaplaceSearch",
@@ -16,7 +18,6 @@ __getattr__ = face(
         "nested": "solve_regions",
         "options": "DesignOptions",
         "participation.sampled": "with_parts",
-        "rivals": "error_seconds mechanism_seconds row_seconds",
         "streaming": "first_early require_streaming",
         "structured": "solve_all_ranges",
         "tables": "is_separate question separate_strategy solve_joined solve_tables",

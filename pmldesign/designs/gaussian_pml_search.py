@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import numpy as np
 
 from pmldesign.arguments import member, positive
-from pmldesign.designs.laplace.candidates import baselines
+from pmldesign.designs.baselines import Baselines
 from pmldesign.designs.results import Design, Searched
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
-from pmldesign.mechanisms import Mechanism, mechanism
+from pmldesign.mechanisms import Mechanism, calibrated, mechanism
 from pmldesign.privacy.guarantees import PMLGuarantee
 from pmldesign.privacy.neighbours import Neighbours, distinct_columns
+from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import merged
 from pmldesign.strategies import Strategy
-from pmldesign.workloads import Workload
 from pmldesign_solvers.norm.bounds_loop import ended, stopped
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.deadline import Deadline, Effort, Work
@@ -44,6 +45,7 @@ def gaussian_design(
     norm_design: Design,
     guarantee: PMLGuarantee,
     *,
+    baselines: Baselines | None = None,
     effort: Effort | str = Effort.NORMAL,
     time_limit: float | Deadline | None = None,
     callback: Callable[[SearchStep], None] | None = None,
@@ -53,6 +55,7 @@ def gaussian_design(
     Args:
         norm_design: from `factorize`, for the replace relation, where to begin.
         guarantee: PML with a delta.
+        baselines: of the workload; None builds them here.
         effort: "quick", "normal" or "thorough": how much work the descent does.
         time_limit: in seconds, or a deadline; None for none.
         callback: called after every stage. Ctrl-C during the descent returns the best so far.
@@ -77,8 +80,9 @@ def gaussian_design(
     before = mechanism(start, workload, guarantee=guarantee, noise="gaussian", p=p)
     after, status = _descended(before, p, guarantee, work, callback)
     best = min(before, after, key=lambda candidate: candidate.error(p))
-    rivals = list(_baselines(workload, guarantee, p, work))
-    rival = min(rivals, key=lambda candidate: candidate.error(p), default=best)
+    known = baselines or Baselines(workload, Neighbours.REPLACE)
+    noisy = list(_noisy(known, guarantee, work))
+    rival = min(noisy, key=lambda candidate: candidate.error(p), default=best)
     if rival.error(p) < best.error(p) * (1 - ROUNDING):
         polished, status = _descended(rival, p, guarantee, work, callback)
         best = min(rival, polished, key=lambda candidate: candidate.error(p))
@@ -92,18 +96,13 @@ def gaussian_design(
     )
 
 
-def _baselines(
-    workload: Workload, guarantee: PMLGuarantee, p: float, work: Work
-) -> Iterator[Mechanism]:
-    """Every baseline with Gaussian noise for the guarantee, until the deadline."""
-    for candidate in baselines(workload, guarantee, all_up_to=ALL_BASELINES):
+def _noisy(baselines: Baselines, guarantee: PMLGuarantee, work: Work) -> Iterator[Mechanism]:
+    """The baselines with Gaussian noise for the guarantee, until the deadline."""
+    for name in baselines.small(guarantee, all_up_to=ALL_BASELINES):
         if work.deadline.over():
             return
-        try:
-            noisy = mechanism(candidate, workload, guarantee=guarantee, noise="gaussian", p=p)
-        except (InvalidInputError, VacuousGuaranteeError):
-            continue
-        yield noisy
+        with suppress(InvalidInputError, VacuousGuaranteeError):
+            yield calibrated(baselines.factorization(name), guarantee, Noise.GAUSSIAN)
 
 
 def _descended(

@@ -21,15 +21,13 @@ from pmldesign.strategies.participation.schema import (
     participation_refusal,
 )
 from pmldesign_solvers.norm.solution import SolverOptions, Step
-from pmldesign_solvers.operators.deadline import Deadline
+from pmldesign_solvers.operators.deadline import Deadline, Effort
 from pmldesign_solvers.operators.differences import Relation
 from pmldesign_solvers.search.solution import SearchStep
 
 Method = Literal["scaling", "primal", "dual"]
 METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
 Callback = Callable[[Step | SearchStep], None]
-LEAST_TIME = 1e-3
-"""Seconds for a search where a limit leaves none: its starts are compared all the same."""
 SEARCHED_CELLS = 1024
 """Largest number of cells for a search over all entries of a strategy for Laplace noise: of
 products, unions and ranges."""
@@ -61,6 +59,8 @@ class DesignOptions:
         own_grid: whether Laplace noise is on the grid of whole measurements, of which epsilon alone
             holds: True wherever that is less noise, False nowhere (plans need it), None where
             standard deviations are less by 5 % or more.
+        effort: how much work the searches for Laplace and cube noise and under PML do: "quick",
+            "normal", or "thorough", which goes on while anything is gained.
         callback: called with every `Step` of the "scaling" method and of the searches. Ctrl-C
             while they run keeps the best strategy so far, with its true gap.
 
@@ -78,6 +78,7 @@ class DesignOptions:
     participation: AnyParticipation | str | None = None
     start: Any = None
     own_grid: bool | None = None
+    effort: Effort | str = Effort.NORMAL
     callback: Callback | None = None
 
     def __post_init__(self) -> None:
@@ -85,6 +86,11 @@ class DesignOptions:
         if not (self.time_limit is None or isinstance(self.time_limit, Deadline)):
             object.__setattr__(self, "time_limit", positive("time_limit", self.time_limit))
         object.__setattr__(self, "max_steps", whole("max_steps", self.max_steps))
+        if not isinstance(self.effort, str) or self.effort not in [*Effort]:
+            raise InvalidInputError(
+                f"effort must be one of {', '.join(Effort)}, got {shown(self.effort)}"
+            )
+        object.__setattr__(self, "effort", Effort(self.effort))
         if self.callback is not None:
             instance("callback", self.callback, Callable, "a function of a step")
         if not isinstance(self.method, str) or self.method not in METHODS:

@@ -136,7 +136,7 @@ def calibrated(
     *,
     allow_vacuous: bool = False,
 ) -> Mechanism:
-    """Noise of one kind at the scale that the guarantee asks for.
+    """Noise of one kind at the scale that the guarantee requires, calibrated once.
 
     Raises:
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
@@ -144,9 +144,14 @@ def calibrated(
     sensitivity = factorization.sensitivity(noise)
     if guarantee is None:
         return Mechanism(factorization, noise, sensitivity, sensitivity, None)
-    calibration = calibrate(
-        factorization.strategy, guarantee, noise=noise, allow_vacuous=allow_vacuous
-    )
+    key = id(guarantee), noise  # which the calibration holds
+    calibration = factorization.calibrations.get(key)
+    if calibration is None:
+        calibration = calibrate(
+            factorization.strategy, guarantee, noise=noise, allow_vacuous=allow_vacuous
+        )
+        if calibration.scale > 0:  # others are refused unless a vacuous guarantee is allowed
+            factorization.calibrations[key] = calibration
     return Mechanism(factorization, noise, sensitivity, calibration.scale, calibration)
 
 

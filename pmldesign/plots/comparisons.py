@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pmldesign.comparison.comparison import Comparison
-from pmldesign.comparison.rows import PARAMETERS
 from pmldesign.comparison.sweeping import Sweep
+from pmldesign.designs.rows import PARAMETERS
 from pmldesign.errors import InvalidInputError
 from pmldesign.plots.pictures import BOUND, COLOURS, LINES, styled
 from pmldesign.privacy.outward import at_most

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pmldesign.bounds import Bound
 from pmldesign.comparison.comparison import Comparison
 from pmldesign.comparison.sweeping import Sweep
-from pmldesign.designs.results import Optimized
+from pmldesign.designs.optimized import Optimized
 from pmldesign.designs.targets.least import LeastBudget
 from pmldesign.envelope import EnvelopeCurve
 from pmldesign.errors import InvalidInputError
@@ -83,7 +83,7 @@ PICTURES: dict[type, Callable[[Any], Figure | None]] = {
     Sweep: sweep_figure,
     Strategy: strategy_figure,
     Mechanism: _deviations,
-    Optimized: lambda designs: _deviations(designs.mechanisms[designs.best]),
+    Optimized: lambda result: _deviations(result.best),
     LeastBudget: lambda budget: _deviations(budget.mechanism),
     PrivacyCurve: lambda curve: privacy_figure({"": curve}),
     EnvelopeCurve: lambda curve: envelope_figure("", curve.deltas, {"exact envelope": curve.upper}),

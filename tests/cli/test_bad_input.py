@@ -384,7 +384,7 @@ def test_a_missing_extra_is_refused_alike_everywhere(
         (["bounds", "prefix:4", "--time-limit", -1], "time_limit must be positive"),
         (["bounds", "prefix:4", "--rel-gap", 0], "rel_gap must be positive"),
         (["calibrate", "prefix:4", "--p", "nan"], "p must be in [2, inf], got nan"),
-        (["target", "prefix:4", "--search-time", -1], "search_time must be finite and at least 0"),
+        (["target", "prefix:4", "--effort", "hard"], "'hard' is not one of 'quick', 'normal'"),
     ],
 )
 def test_a_wrong_number_is_named_before_what_is_missing(refused, options, says):

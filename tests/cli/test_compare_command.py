@@ -191,7 +191,7 @@ def test_all_strategies(run):
 
 def test_the_design_is_the_best_mechanism_under_every_guarantee(run):
     # a search without time still compares its starts, of which identity is one
-    options = ["--epsilon", "0.5,2", "--search-time", "0.001"]
+    options = ["--epsilon", "0.5,2", "--effort", "quick"]
     shown = run.json("compare", "prefix:2", *options, "--strategies", "least-norm,design,identity")
     for epsilon, one in zip((0.5, 2), shown, strict=True):
         least, best, identity = one["strategies"]
@@ -284,7 +284,7 @@ def test_an_interrupted_comparison_shows_what_is_finished(run, monkeypatch):
     @contextlib.contextmanager
     def impatient():
         def interrupt(step):
-            if step == "design 1 of 2 is done":
+            if step == "table 1 of 2 is done":
                 raise KeyboardInterrupt
 
         yield interrupt

@@ -37,7 +37,7 @@ def test_commands(complete):
 
 
 def test_options_and_their_values(complete):
-    assert {"--epsilon", "--strategies", "--search-time"} <= set(complete("compare", "--"))
+    assert {"--epsilon", "--strategies", "--effort"} <= set(complete("compare", "--"))
     assert complete("optimize", "prefix:4", "--noise", "g") == ["gaussian"]
     assert complete("optimize", "prefix:4", "--neighbours", "") == ["add-remove", "replace"]
 

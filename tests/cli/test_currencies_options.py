@@ -7,7 +7,7 @@ import pytest
 
 import pmldesign as pml
 
-BRIEFLY = ("--search-time", "0.05")
+BRIEFLY = ("--effort", "quick")
 
 
 @pytest.mark.parametrize(

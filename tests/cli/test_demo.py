@@ -45,7 +45,7 @@ def test_commands_of_the_script_do_what_the_demonstration_says(
     for line in quiet:
         words, _, source = line.partition(" <")
         given = (folder / source.split()[0]).read_text() if source else None
-        briefly = ("--search-time", 0.1) if " target " in words else ()
+        briefly = ("--effort", "quick") if " target " in words else ()
         result = run(*shlex.split(words)[1:], *briefly, stdin=given)
         assert result.exit_code == 0, result.output
         if source:

@@ -12,10 +12,10 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-import pmldesign.cli.documents.comparison
 import pmldesign.cli.optimize
-from pmldesign.cli import main, process, usual_rows
-from pmldesign.designs import best_noise, rivals
+from pmldesign.cli import main, process
+from pmldesign.designs import Optimized, baselines, flow
+from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy
 from pmldesign_solvers.norm import Status
 
@@ -39,6 +39,7 @@ KEYS = {
     "buffers",
     "descent",
     "search",
+    "origin",
     "sensitivity",
     "noise",
     "guarantee",
@@ -70,12 +71,11 @@ def test_json_has_the_documented_keys_and_the_norm(run, p, gamma):
     assert set(shown["norm"]) == {"lower", "upper", "gap"}
     assert set(shown["noise"]) == {"kind", "scale", "own_grid"}
     assert all(set(row) == ROW_KEYS for row in shown["strategies"])
-    assert [row["name"] for row in shown["strategies"]][1:] == [
-        "tree",
-        "haar",
-        "identity",
-        "workload",
-    ]
+    names = [row["name"] for row in shown["strategies"]]
+    assert names[0] == "design"
+    assert sorted(names[1:]) == ["haar", "identity", "tree", "workload"]
+    errors = [row["error"] for row in shown["strategies"]]
+    assert errors == sorted(errors)
     assert shown["norm"]["lower"] <= gamma * (1 + 1e-7)
     assert shown["norm"]["upper"] >= gamma * (1 - 1e-7)
     assert shown["norm"]["gap"] <= 1e-6
@@ -138,30 +138,32 @@ def test_the_design_is_shown_and_written_before_anything_is_compared_with_it(
 ):
     seen = []
 
-    def usual(*_arguments, **_options):
+    def build(*_arguments, **_options):
         seen.append((sys.stdout.getvalue(), (tmp_path / "s.npz").exists()))
-        return []
+        raise InvalidInputError("it is not built")
 
-    monkeypatch.setattr(pmldesign.cli.documents.comparison, "usual_rows", usual)
+    monkeypatch.setattr(baselines, "baseline", build)
     stdout = io.StringIO()
     monkeypatch.setattr(sys, "stdout", stdout)
     main.main(["optimize", "prefix:8", *output], standalone_mode=False)
-    ((printed, written),) = seen
+    printed, written = seen[0]
     assert "gamma_(2) between 4." in printed
     assert "design    Gaussian noise of scale 1: err_2 " in printed
     assert written == bool(output)
 
 
-def test_the_best_row_comes_first_whatever_it_is(run, monkeypatch):
-    def with_a_wonder(*arguments, **options):
-        rows = usual_rows(*arguments, **options)
-        return [*rows, dataclasses.replace(rows[0], strategy="wonder", error=1e-3)]
-
-    monkeypatch.setattr(pmldesign.cli.documents.comparison, "usual_rows", with_a_wonder)
-    rows = run.json("optimize", "prefix:4")["strategies"]
-    names = ["wonder", "design", "tree", "haar", "identity", "workload"]
-    assert [row["name"] for row in rows] == names
-    assert rows[0]["ratio"] == 1.0
+def test_a_baseline_that_is_better_than_all_searches_is_the_design_and_what_is_written(
+    run, tmp_path
+):
+    """On whole numbers, counts of the cells have less noise than any other strategy."""
+    options = ["--epsilon", 8, "--noise", "laplace", "--effort", "quick"]
+    shown = run.json("optimize", "prefix:24", *options, "-o", "s.npz")
+    first, second, *_ = shown["strategies"]
+    assert shown["origin"] == "identity"
+    assert (first["name"], second["name"]) == ("design", "identity")
+    assert first["error"] == second["error"]
+    assert read_strategy(tmp_path / "s.npz").matrix.tolist() == np.eye(24).tolist()
+    assert "the baseline 'identity'" in run("optimize", "prefix:24", *options).stdout
 
 
 def test_the_limit_holds_for_searches_and_rows_too(run):
@@ -209,7 +211,6 @@ def test_a_wider_gap_is_enough_when_asked_for(run):
 def test_limits_show_and_write_the_best_so_far_and_exit_3(
     run, tmp_path, monkeypatch, options, status
 ):
-    monkeypatch.setattr(pmldesign.cli.documents.comparison, "BEYOND", 0.0)
     result = run("optimize", "prefix:64", *options, "-o", "early.npz", "--json")
     assert result.exit_code == 3
     shown = json.loads(result.stdout)
@@ -217,23 +218,12 @@ def test_limits_show_and_write_the_best_so_far_and_exit_3(
     assert shown["norm"]["gap"] > 1e-6
     notes, error = result.stderr.splitlines()[:-1], result.stderr.splitlines()[-1]
     assert error.startswith("error: the gap is ")
-    late = ["tree", "haar", "identity", "workload"] if status == "time_limit" else []
-    assert notes == [
-        f"note: the table leaves out {name!r}: the time limit came first" for name in late
-    ]
-    assert len(shown["strategies"]) == 5 - len(late)
+    late = status == "time_limit"
+    assert notes == ["note: the table ends before 'tree': the time limit came first"] * late
+    assert len(shown["strategies"]) == (1 if late else 5)
     with np.load(tmp_path / "early.npz", allow_pickle=False) as arrays:
         product = arrays["reconstruction"] @ arrays["strategy"]
     np.testing.assert_allclose(product, np.tril(np.ones((64, 64))), atol=1e-10)
-
-
-def test_rows_that_take_no_time_are_shown_after_the_limit(run, monkeypatch):
-    monkeypatch.setattr("pmldesign.cli.documents.comparison.BEYOND", 60.0)  # on a slow machine too
-    options = ["--epsilon", 1, "--time-limit", 1e-9, "--json"]
-    result = run("optimize", "prefix:8*histogram:4+histogram:8*prefix:4", *options)
-    rows = json.loads(result.stdout)["strategies"]
-    assert {"identity", "tree", "haar", "workload"} <= {row["name"] for row in rows}
-    assert rows[0]["ratio"] == 1.0
 
 
 def test_ctrl_c_shows_and_writes_the_best_so_far_and_exits_3(run, tmp_path, monkeypatch):
@@ -284,8 +274,8 @@ def test_a_wide_workload_is_written_and_shown_without_matrices_of_all_cells_squa
     result = run("optimize", "w.npy", "--json", "-o", "s.npz")
     assert result.exit_code == 0
     names = [row["name"] for row in json.loads(result.stdout)["strategies"]]
-    assert names == ["design", "identity", "workload"]
-    assert result.stderr.count("3000 x 3000 takes minutes") == 2
+    assert names == ["design", "workload", "identity"]
+    assert result.stderr.count("3000 x 3000, too large for a row that is not asked for") == 2
     assert (tmp_path / "s.npz").exists()
 
 
@@ -298,9 +288,9 @@ def test_ctrl_c_after_the_design_keeps_it_and_exits_3(run, tmp_path, monkeypatch
         signal.raise_signal(signal.SIGINT)
 
     if later == "bound":
-        monkeypatch.setattr(best_noise.Optimized, "lower_bound", stop)
+        monkeypatch.setattr(Optimized, "bound", property(stop))
     else:
-        monkeypatch.setattr(pmldesign.cli.documents.comparison, "compare_all", stop)
+        monkeypatch.setattr(Optimized, "small_row", stop)
     options = ["--epsilon", 1, "--delta", 1e-6, "--noise", "gaussian", "--json", "-o", "s.npz"]
     result = run("optimize", "prefix:4", *options)
     assert result.exit_code == 3
@@ -312,18 +302,17 @@ def test_ctrl_c_after_the_design_keeps_it_and_exits_3(run, tmp_path, monkeypatch
     assert (tmp_path / "s.npz").exists()
 
 
-def test_ctrl_c_in_the_design_is_the_end_of_bounds_rows_and_rivals(run, monkeypatch, signalled):
+def test_ctrl_c_in_the_design_is_the_end_of_bounds_and_rows(run, monkeypatch, signalled):
     """They took longer than the design itself on large workloads under PML."""
-    solve = best_noise.solve
+    solve = flow.solve
 
     def stopped(*arguments):
         return dataclasses.replace(solve(*arguments), status=Status.INTERRUPTED)
 
-    monkeypatch.setattr(best_noise, "solve", signalled(signal.SIGINT, stopped))
+    monkeypatch.setattr(flow, "solve", signalled(signal.SIGINT, stopped))
     never = Mock(side_effect=AssertionError)
-    monkeypatch.setattr(pmldesign.cli.documents.comparison, "compare_all", never)
-    monkeypatch.setattr(best_noise.Optimized, "lower_bound", never)
-    monkeypatch.setattr(rivals, "baseline", never)
+    monkeypatch.setattr(Optimized, "bound", property(never))
+    monkeypatch.setattr(baselines, "baseline", never)
     few = ["--max-steps", 1, "--rel-gap", 1e-9]
     result = run("optimize", "prefix:8", "--epsilon", 1, "--delta", 1e-6, *few, "--json")
     assert [row["name"] for row in json.loads(result.stdout)["strategies"]] == ["design"]
@@ -371,7 +360,8 @@ def test_a_baseline_that_cannot_answer_in_float64_is_left_out_with_a_note(run, t
     assert result.exit_code == 0
     names = [row["name"] for row in json.loads(result.stdout)["strategies"]]
     # pinv drops the singular value that is 1e-16 of the other
-    assert names == ["design", "tree", "haar", "identity"]
+    assert names[0] == "design"
+    assert sorted(names[1:]) == ["haar", "identity", "tree"]
     assert result.stderr.startswith("note: the table leaves out 'workload': ")
     assert result.stderr.count("\n") == 1
     assert "workload" in [row["name"] for row in run.json("optimize", "prefix:2")["strategies"]]

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import pmldesign as pml
 from pmldesign.cli import main
 
-OPTIMIZE = ("optimize", "histogram:6", "--epsilon", "3", "--search-time", "0.05")
+OPTIMIZE = ("optimize", "histogram:6", "--epsilon", "3", "--effort", "quick")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_a_release_of_the_file_draws_what_it_was_designed_for(folder):
 
 
 def test_designs_of_a_release_are_on_their_own_grid(folder):
-    asked = "histogram:6", folder / "h.npy", "--search-time", "0.05", "--epsilon"
+    asked = "histogram:6", folder / "h.npy", "--effort", "quick", "--epsilon"
     unit = unit_of(release(folder, *asked, "3"))
     assert unit_of(release(folder, *asked, "3", "--no-own-grid")) < 1e-3 * unit
     assert unit_of(release(folder, *asked, "0.5")) < 1e-3 * unit
@@ -79,7 +79,7 @@ def test_a_plan_has_noise_on_a_fine_grid(folder):
     plan = "--plan", "3*laplace:3"
     fine = release(folder, folder / "d.npz", folder / "h.npy", *paid, *plan)
     assert unit_of(fine) < 1e-3
-    asked = "histogram:6", folder / "h.npy", "--epsilon", "3", "--search-time", "0.05", *paid[:2]
+    asked = "histogram:6", folder / "h.npy", "--epsilon", "3", "--effort", "quick", *paid[:2]
     assert unit_of(release(folder, *asked)) < 1e-3
     refused = CliRunner().invoke(
         main, [str(word) for word in ("release", *asked, "--own-grid", "-o", folder / "n.csv")]
@@ -90,7 +90,7 @@ def test_a_plan_has_noise_on_a_fine_grid(folder):
 
 
 def test_in_python_a_mechanism_says_it(folder):
-    best = pml.optimize("histogram:6", guarantee=pml.PureDP(3), search_time=0.05)
+    best = pml.optimize("histogram:6", guarantee=pml.PureDP(3), effort="quick").best
     counts = np.arange(6)
     coarse = best.release(counts).manifest
     assert unit_of(pml.release_tables(best, counts, own_grid=False).manifest) < unit_of(coarse)
@@ -107,7 +107,7 @@ def test_compare_says_how_such_a_row_is_released():
 
 
 def test_target_says_it_too():
-    asked = "target", "histogram:6", "--std", "0.3", "--search-time", "0.05"
+    asked = "target", "histogram:6", "--std", "0.3", "--effort", "quick"
     shown = run(*asked)
     assert "Laplace own-grid noise" in shown
     assert "for every mechanism, worst case over data of any size" in shown
@@ -124,9 +124,9 @@ def test_numbers_are_spread_over_cells_and_have_a_fine_grid(folder):
     (folder / "s.json").write_text(json.dumps({"attributes": [hours]}))
     (folder / "p.csv").write_text("hours\n3\n20\n7\n")
     asked = "hours:sum+total", folder / "p.csv", "--schema", folder / "s.json", "--epsilon", "4"
-    fine = release(folder, *asked, "--search-time", "0.05")
+    fine = release(folder, *asked, "--effort", "quick")
     assert unit_of(fine) < 1e-3
     for command in ("optimize", "compare"):
-        question = command, "hours:sum+total", *asked[2:], "--search-time", "0.05"
+        question = command, "hours:sum+total", *asked[2:], "--effort", "quick"
         assert "laplace own-grid" not in run(*question)
         assert "laplace own-grid" in run(*question, "--own-grid")

@@ -106,7 +106,7 @@ def test_a_stream_has_the_guarantee_of_its_file(run):
     ("options", "words"),
     [
         ([], "has no guarantee; add for example --epsilon 1"),
-        (["--epsilon", 1, "--search-time", 0.1], "a stream has Gaussian noise"),
+        (["--epsilon", 1, "--effort", "quick"], "a stream has Gaussian noise"),
     ],
 )
 def test_a_stream_refuses_other_guarantees(run, options, words):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pmldesign.cli import process
-from pmldesign.designs import best_noise
+from pmldesign.designs import flow
 from pmldesign.release import Ledger, read_ledger
 from pmldesign.streams import Stream
 
@@ -19,7 +19,7 @@ SCHEMA = {
         {"name": "age", "cuts": [0, 18, 35, 120]},
     ]
 }
-QUICK = ["--search-time", 0.05]
+QUICK = ["--effort", "quick"]
 ASK = ["release", "sex*age + sex", "people.csv", "--schema", "schema.json", *QUICK, "--epsilon", 1]
 
 
@@ -272,8 +272,8 @@ def test_ctrl_c_in_the_design_costs_nothing_and_a_signal_after_payment_loses_not
 ):
     ask = [*ASK, "--ledger", "ledger", "--budget", "epsilon=1", "-o", "t.csv"]
     with monkeypatch.context() as patch:
-        name = "pmldesign.designs.best_noise.optimize"
-        patch.setattr(name, signalled(signal.SIGINT, best_noise.optimize))
+        name = "pmldesign.designs.flow.optimize"
+        patch.setattr(name, signalled(signal.SIGINT, flow.optimize))
         result = run(*ask)
     assert (result.exit_code, result.stderr) == (1, "error: interrupted before it was done\n")
     assert {path.name for path in people.iterdir()} == {"people.csv", "schema.json"}
@@ -314,7 +314,7 @@ def test_sums_beside_counts_get_a_note_where_they_are_designed(run, people):
     keys = {"name": "sex", "keys": ["F", "M"]}
     (people / "numbers.json").write_text(json.dumps({"attributes": [keys, age], "outside": "drop"}))
     words = ["--schema", "numbers.json", "--epsilon", "1"]
-    quick = ["--search-time", "0.1"]
+    quick = ["--effort", "quick"]
     for command in (["optimize"], ["compare"]):
         noted = run(*command, "age:sum + sex", *words, *quick)
         assert "write 0.008*age:sum, or for means" in noted.stderr

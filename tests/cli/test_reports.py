@@ -17,7 +17,7 @@ from pmldesign.cli import main
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 DP = ("--epsilon", "1", "--delta", "1e-6")
 COMMANDS = {
-    "optimize": ("optimize", "prefix:6", *DP, "--search-time", "0.05"),
+    "optimize": ("optimize", "prefix:6", *DP, "--effort", "quick"),
     "product": (
         "optimize",
         "prefix:3*prefix:2",
@@ -165,7 +165,7 @@ def test_the_report_of_a_release_has_what_was_published(run, undrawn):
     Path("schema.json").write_text(
         '{"attributes": [{"name": "sex", "keys": ["F", "M"]}, {"name": "age", "cuts": [0, 9, 99]}]}'
     )
-    options = ("--schema", "schema.json", "--search-time", "0.05", "-o", "t.csv")
+    options = ("--schema", "schema.json", "--effort", "quick", "-o", "t.csv")
     shown = run("release", "sex*age", "people.csv", *DP, *options, "--report", "report.html")
     assert shown.exit_code == 0, shown.stderr
     assert "t.csv, report.html and t.manifest.json" in shown.stdout
@@ -186,7 +186,7 @@ def test_the_report_of_a_release_has_what_was_published(run, undrawn):
 
 def test_a_report_needs_no_schema(run, undrawn):
     Path("h.csv").write_text("3\n0\n")
-    options = ("--search-time", "0.05", "-o", "t.csv", "--report", "report.html")
+    options = ("--effort", "quick", "-o", "t.csv", "--report", "report.html")
     shown = run("release", "prefix:2", "h.csv", *DP, *options)
     assert shown.exit_code == 0, shown.stderr
     assert "sha256 of the workload" in Path("report.html").read_text()
@@ -196,7 +196,7 @@ def test_a_report_needs_no_schema(run, undrawn):
 def test_an_option_given_twice_is_twice_in_the_command_line(run, undrawn):
     Path("people.csv").write_text("age\n31\n17\n64\n")
     Path("schema.json").write_text('{"attributes": [{"name": "age", "cuts": [0, 9, 99]}]}')
-    options = ("--schema", "schema.json", "--search-time", "0.05", "-o", "t.csv")
+    options = ("--schema", "schema.json", "--effort", "quick", "-o", "t.csv")
     twice = ("--quantiles", "age=0.25", "--quantiles", "age=0.5")
     run("release", "age", "people.csv", *DP, *options, *twice, "--report", "report.html")
     (line,) = re.findall(r"<code>(.*)</code>", Path("report.html").read_text())
@@ -227,7 +227,7 @@ def test_a_report_that_cannot_be_written_is_refused_first(run):
 
 
 def test_a_report_under_pml_says_what_is_left_if_alpha_is_wrong(run, undrawn):
-    options = ("--epsilon", "0.5", "--alpha", "0.1", "--noise", "laplace", "--search-time", "0.05")
+    options = ("--epsilon", "0.5", "--alpha", "0.1", "--noise", "laplace", "--effort", "quick")
     shown = run.json("optimize", "histogram:4", *options, "--report", "report.html")
     said = " ".join(Page(Path("report.html").read_text()).words)
     # Laplace noise: (sensitivity / scale)-DP where a record is replaced

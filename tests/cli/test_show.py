@@ -86,7 +86,7 @@ def test_columns_of_text_wrap_at_words(terminal):
 )
 def test_everything_fits_80_columns(terminal, command):
     screen = terminal(80)
-    searches = ["--search-time", "0.1"] if command[0] in ("optimize", "compare") else []
+    searches = ["--effort", "quick"] if command[0] in ("optimize", "compare") else []
     main.main([*command, *searches], standalone_mode=False)
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|.*\r", "", screen.getvalue())
     assert max(map(len, text.splitlines())) <= 80

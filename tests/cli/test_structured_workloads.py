@@ -18,7 +18,7 @@ ORDERED = "prefix:6*histogram:4+histogram:6*total:4"
 DP = ["--epsilon", "1", "--delta", "1e-6"]
 GAUSSIAN = [*DP, "--noise", "gaussian"]
 REPLACE = ["--neighbours", "replace"]
-BRIEFLY = ["--search-time", "0.1"]
+BRIEFLY = ["--effort", "quick"]
 EXIT_INPUT = 2
 
 

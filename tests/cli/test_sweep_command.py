@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from pmldesign.cli import main
-from pmldesign.comparison import tasks
+from pmldesign.designs import flow
 
 STUDY = """
 workloads = ["prefix:{n}"]
@@ -65,7 +65,7 @@ def test_a_norm_without_bounds_that_meet_is_no_error(run, study):
 
 
 def test_ctrl_c_keeps_what_is_done(run, study, monkeypatch):
-    solve = tasks.solve
+    solve = flow.solve
 
     def interrupted(workload, p, options):
         if workload.name == "prefix:3":
@@ -73,7 +73,7 @@ def test_ctrl_c_keeps_what_is_done(run, study, monkeypatch):
         return solve(workload, p, options)
 
     with monkeypatch.context() as context:
-        context.setattr(tasks, "solve", interrupted)
+        context.setattr(flow, "solve", interrupted)
         shown = run("sweep", study, "--table", "part.csv")
     assert shown.exit_code == 3
     assert "error: interrupted: the same command goes on from there" in shown.stderr

@@ -38,7 +38,7 @@ def test_text_shows_both_bounds(run):
 
 @pytest.mark.parametrize(("kind", "currency", "least"), [("zcdp", "rho", 0.02), ("gdp", "mu", 0.2)])
 def test_currencies(run, kind, currency, least):
-    shown = run.json("target", "histogram:4", "--std", 5, "--guarantee", kind, "--search-time", 0.1)
+    shown = run.json("target", "histogram:4", "--std", 5, "--guarantee", kind, "--effort", "quick")
     assert shown["currency"] == currency
     assert shown[currency]["at_least"] <= least <= shown[currency]["enough"]
     assert shown[currency]["enough"] == pytest.approx(least, rel=1e-5)
@@ -82,7 +82,7 @@ def test_parts_are_called_as_in_the_text_with_factors_in_any_order(run):
 
 
 def test_pure_laplace(run):
-    shown = run.json("target", "histogram:4", "--std", 2, "--search-time", 0.1)
+    shown = run.json("target", "histogram:4", "--std", 2, "--effort", "quick")
     assert shown["noise"]["kind"] == "laplace"
     assert shown["epsilon"]["enough"] == pytest.approx(math.sqrt(2) / 2, rel=1e-6)
 
@@ -114,12 +114,12 @@ def test_what_does_not_go_together_is_refused(run, options, problem):
 
 
 def test_leakage_that_protects_nobody(run):
-    result = run("target", "prefix:4", "--std", 0.01, "--alpha", 0.1, "--search-time", 0.1)
+    result = run("target", "prefix:4", "--std", 0.01, "--alpha", 0.1, "--effort", "quick")
     assert result.exit_code == 4
 
 
 def test_ctrl_c_in_the_search_is_not_called_a_success(run, tmp_path, monkeypatch, signalled):
     monkeypatch.setattr(target, "least_budget", signalled(signal.SIGINT, target.least_budget))
-    result = run("target", "prefix:4", "--std", 5, "--search-time", 0.05, "-o", "s.npz")
+    result = run("target", "prefix:4", "--std", 5, "--effort", "quick", "-o", "s.npz")
     assert (result.exit_code, (tmp_path / "s.npz").exists()) == (3, True)
     assert result.stderr.splitlines()[-1].startswith("error: interrupted: what is shown")

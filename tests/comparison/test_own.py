@@ -79,7 +79,7 @@ def test_a_reconstruction_of_your_own_is_used_and_checked():
     [
         (("mine", "identity", lambda *_: 0.0), {}, "variance of mine"),
         (("mine", "identity", lambda *_: math.nan), {}, "variance of mine"),
-        (("mine", "identity", lambda *_: 1.0), {"p": 3}, "at p = 2 and inf alone"),
+        (("mine", "identity", lambda *_: 1.0), {"p": 3}, "at p = 2 and inf only"),
         (("mine", "identity", lambda *_: 1.0), {"participation": "2,min-sep=2"}, "participation"),
         (("mine", "identity", laplace, "l1", np.eye(2)), {}, "shape"),
     ],

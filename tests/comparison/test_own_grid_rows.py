@@ -103,7 +103,7 @@ def test_bounds_stay_below_what_attains_them(p):
         single = geometric_deviation(3)
     size = single * (1 if math.isinf(p) else 8 ** (1 / p))
     assert row.error == pytest.approx(size, rel=1e-9)
-    asked = {"p": p, "guarantee": pml.PureDP(3), "search_time": 0.05}
+    asked = {"p": p, "guarantee": pml.PureDP(3), "effort": "quick"}
     rows = compare("histogram:8", ["design", "identity"], **asked).rows
     for row in rows:
         assert row.noise == OWN
@@ -129,7 +129,7 @@ def test_no_bound_exceeds_a_row_of_whole_numbers(seed):
     for epsilon in (1.3, 4.0, 9.0):
         promise = pml.PureDP(epsilon)
         for p in (2, 4, math.inf):
-            asked = {"p": p, "guarantee": promise, "own_grid": True, "search_time": 0.01}
+            asked = {"p": p, "guarantee": promise, "own_grid": True, "effort": "quick"}
             shown = compare(queries, ["design", *strategies], **asked)
             assert {row.noise for row in shown.rows[1:]} == {OWN}
             assert all(row.lower_bound <= row.error for row in shown.rows)
@@ -138,7 +138,7 @@ def test_no_bound_exceeds_a_row_of_whole_numbers(seed):
 
 def test_the_design_is_the_identity_where_its_grid_is_best():
     names = ["design", "tree", "haar", "identity", "workload"]
-    asked = {"guarantee": pml.PureDP(8), "search_time": 0.05}
+    asked = {"guarantee": pml.PureDP(8), "effort": "quick"}
     rows = compare("prefix:64", names, **asked).rows
     expected = geometric_deviation(8) * math.sqrt(64 * 65 / 2)
     assert rows[0].error == pytest.approx(expected, rel=1e-9)
@@ -146,7 +146,7 @@ def test_the_design_is_the_identity_where_its_grid_is_best():
     assert rows[0].ratio == rows[3].ratio == 1
     assert all(row.lower_bound < row.error for row in rows)
     assert [row.noise for row in rows] == [OWN] * 4 + ["laplace"]
-    best = pml.optimize("prefix:64", **asked)
+    best = pml.optimize("prefix:64", **asked).best
     assert best.own_grid
     assert best.error() == pytest.approx(expected, rel=1e-9)
     without = compare("prefix:64", names[1:], own_grid=False, **asked).rows

@@ -12,7 +12,8 @@ import pytest
 from children import in_a_child
 
 import pmldesign as pml
-from pmldesign.comparison import COLUMNS, sweeping, tasks
+from pmldesign.comparison import COLUMNS, sweeping
+from pmldesign.designs import flow
 from pmldesign.workloads import display
 
 BACKENDS = ["loky", "dask", *(["ray"] if find_spec("ray") else [])]
@@ -119,13 +120,13 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path, jobs):
 
 def test_no_norm_is_computed_twice(tmp_path, monkeypatch):
     asked = []
-    solve = tasks.solve
+    solve = flow.solve
 
     def counted(workload, p, options):
         asked.append((workload.name, p, options.neighbours))
         return solve(workload, p, options)
 
-    monkeypatch.setattr(tasks, "solve", counted)
+    monkeypatch.setattr(flow, "solve", counted)
     path = tmp_path / "rows.sqlite"
     stop = itertools.count()
 

@@ -51,10 +51,10 @@ def distances(strategy, relation):
     return np.stack([strategy[:, i] - strategy[:, j] for i in range(n) for j in range(n)], axis=1)
 
 
-def check(seed, noise="gaussian", search_time=0.05):
+def check(seed, noise="gaussian"):
     """The relative gap of the bounds; AssertionError where the mechanism is not as printed."""
     matrix, targets, guarantee = problem(seed)
-    found = pml.least_budget(matrix, targets, guarantee, noise=noise, search_time=search_time)
+    found = pml.least_budget(matrix, targets, guarantee, noise=noise, effort="quick")
     assert 0 <= found.at_least <= found.enough
     noisy, promise = found.mechanism, found.mechanism.guarantee
     assert getattr(promise, found.name) == found.enough

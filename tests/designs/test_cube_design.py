@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 import pmldesign as pml
-from pmldesign.designs import all_designs, is_small, rivals
+from pmldesign.designs import baselines, is_small, optimize
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_guarantee, read_noise, verify_file, write_strategy
 from pmldesign.privacy import Noise
@@ -22,7 +22,7 @@ from pmldesign_solvers.search import CubeProblem, cubes, log_moments, rank_of, u
 )
 def test_few_binary_questions(name, error):
     """Signs of all six questions: c_r of 6 or 7 measurements, (r + 1)(r + 2)/3."""
-    best = pml.optimize(name, guarantee=pml.PureDP(1), search_time=1.0)
+    best = pml.optimize(name, guarantee=pml.PureDP(1), effort="quick").best
     assert best.noise is Noise.CUBE
     assert best.error() <= error
     assert best.sensitivity <= 1 + 1e-12
@@ -140,15 +140,15 @@ def test_at_a_large_exponent_no_worse_than_the_queries():
     """Sparse rows of L have smaller moments than their variances tell: 5 % here, at p = 10."""
     queries = "marginals:prefix3,prefix3,3,upto=1"
     guarantee = pml.PureDP(0.5, "replace")
-    best = pml.optimize(queries, guarantee=guarantee, p=10, search_time=0.01)
+    best = pml.optimize(queries, guarantee=guarantee, p=10, effort="quick").best
     plain = pml.mechanism("workload", queries, guarantee=guarantee, noise="cube", p=10)
     assert best.error(10) <= plain.error(10) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("matrix", [np.ones((1, 5)), np.ones((4, 1)), np.eye(3)[:, [0, 0, 1]]])
 def test_degenerate_workloads(matrix):
-    best = all_designs(matrix, guarantee=pml.PureDP(1), noise="cube", search_time=0.5)
-    found = best.cube_design.mechanism
+    result = optimize(matrix, pml.PureDP(1), noise="cube", effort="quick")
+    found = result.searches[Noise.CUBE].mechanism
     rank = np.linalg.matrix_rank(matrix)
     assert found.strategy.shape[0] == rank == rank_of(matrix)
     L = found.reconstruction()
@@ -161,7 +161,7 @@ def test_degenerate_workloads(matrix):
 def test_questions_of_any_size_are_designed_alike(scale, p):
     matrix = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0]])
     plain, scaled = (
-        all_designs(A, guarantee=pml.PureDP(1), p=p, noise="cube", search_time=0.5).cube_design
+        optimize(A, pml.PureDP(1), p=p, noise="cube", effort="quick").searches[Noise.CUBE]
         for A in (matrix, matrix * scale)
     )
     assert scaled.mechanism.error(p) == pytest.approx(plain.mechanism.error(p) * scale, rel=1e-6)
@@ -171,10 +171,10 @@ def test_many_questions_are_not_tried():
     assert not is_small(as_workload("prefix:32"))
     assert not is_small(as_workload("prefix:1024"))
     assert not is_small(as_workload(np.zeros((2, 3))))
-    designs = all_designs("prefix:24", guarantee=pml.PureDP(1), search_time=1.0)
-    assert designs.cube_design is None
+    found = optimize("prefix:24", pml.PureDP(1), effort="quick")
+    assert list(found.searches) == [Noise.LAPLACE]
     with pytest.raises(InvalidInputError, match="rank up to 16"):
-        all_designs("prefix:24", guarantee=pml.PureDP(1), noise="cube")
+        optimize("prefix:24", pml.PureDP(1), noise="cube")
     with pytest.raises(InvalidInputError, match="targets are for noise"):
         pml.least_budget("parity:4,1", 10, pml.PureDP(1), noise="cube")
 
@@ -184,8 +184,8 @@ def test_many_questions_are_not_tried():
 @pytest.mark.parametrize("p", [2, 4, math.inf])
 def test_files_are_verified_and_altered_ones_fail(neighbours, p, tmp_path):
     guarantee = pml.PureDP(0.8, neighbours)
-    designs = all_designs("parity:4,1", p=p, guarantee=guarantee, noise="cube", search_time=0.3)
-    noisy = designs.cube_design.mechanism
+    found = optimize("parity:4,1", guarantee, p=p, noise="cube", effort="quick")
+    noisy = found.searches[Noise.CUBE].mechanism
     path = tmp_path / "cube.npz"
     write_strategy(path, noisy)
     assert read_guarantee(path) == guarantee
@@ -216,15 +216,15 @@ def alter(source, target, change):
     np.savez(target, header=np.array(json.dumps(header)), **arrays)
 
 
-@pytest.mark.parametrize(("module", "name"), [(cubes, "_descended"), (rivals, "baseline")])
+@pytest.mark.parametrize(("module", "name"), [(cubes, "_descended"), (baselines, "baseline")])
 def test_ctrl_c_in_a_part_that_finds_nothing_better_ends_the_work(module, name, monkeypatch):
     """A comparison went on with its next design, as this one was not called interrupted."""
 
     def interrupt(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    assert not all_designs("histogram:6", guarantee=pml.PureDP(1.0)).interrupted
+    assert not optimize("histogram:6", pml.PureDP(1.0)).interrupted
     monkeypatch.setattr(module, name, interrupt)
-    found = all_designs("histogram:6", guarantee=pml.PureDP(1.0))
+    found = optimize("histogram:6", pml.PureDP(1.0))
     assert found.interrupted
-    assert found.cube_design is None
+    assert "cube-search" not in [row.strategy for row in found.candidates]

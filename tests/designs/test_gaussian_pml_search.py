@@ -5,16 +5,10 @@ import pytest
 from scipy.special import ndtr
 
 from pmldesign.bounds import all_bounds
-from pmldesign.designs import (
-    all_designs,
-    best_noise,
-    factorize,
-    gaussian_design,
-    gaussian_pml_search,
-)
+from pmldesign.designs import factorize, gaussian_design, gaussian_pml_search, optimize
 from pmldesign.errors import InvalidInputError
-from pmldesign.mechanisms import mechanism
-from pmldesign.privacy import ApproxPML, EnvelopePML
+from pmldesign.mechanisms import calibrated, mechanism
+from pmldesign.privacy import ApproxPML, EnvelopePML, Noise
 from pmldesign.strategies import identity
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import Status
@@ -87,15 +81,14 @@ def test_never_worse_than_its_start_or_single_cells(alpha, guarantee):
 
 def test_optimize_keeps_the_best_of_all():
     guarantee = ApproxPML(1.0, 1e-6, 1 / 8)
-    found = all_designs("prefix:8", guarantee=guarantee, noise="gaussian")
-    assert found.laplace_design is None
-    assert found.mechanisms[1:] == (found.gaussian_design.mechanism,)
-    assert found.best == 1
-    assert found.mechanisms[1].error(2) < found.mechanisms[0].error(2)
+    found = optimize("prefix:8", guarantee, noise="gaussian")
+    assert list(found.searches) == [Noise.GAUSSIAN]
+    assert [row.strategy for row in found.candidates] == ["gaussian-search", "least-norm"]
+    assert found.candidates[0].error < found.candidates[1].error
     # nothing to gain on a histogram
-    plain = all_designs("histogram:8", guarantee=guarantee, noise="gaussian")
-    assert plain.mechanisms[plain.best].strategy.matrix.shape == (7, 8)
-    assert plain.mechanisms[plain.best].error(2) <= plain.mechanisms[0].error(2)
+    plain = optimize("histogram:8", guarantee, noise="gaussian")
+    assert plain.best.strategy.matrix.shape == (7, 8)
+    assert plain.origin == "least-norm"
 
 
 def test_ctrl_c_keeps_the_best_so_far_and_ends_the_search():
@@ -104,10 +97,12 @@ def test_ctrl_c_keeps_the_best_so_far_and_ends_the_search():
             raise KeyboardInterrupt
 
     guarantee = EnvelopePML(1.0, 1e-6, 1 / 8)
-    found = all_designs("prefix:8", guarantee=guarantee, callback=interrupt)
-    assert found.gaussian_design.status is Status.INTERRUPTED
-    assert found.laplace_design is None
-    assert found.mechanisms[found.best].error(2) <= found.mechanisms[0].error(2)
+    found = optimize("prefix:8", guarantee, callback=interrupt)
+    assert found.interrupted
+    assert {noise: one.status for noise, one in found.searches.items()} == {
+        Noise.GAUSSIAN: Status.INTERRUPTED
+    }
+    assert found.best.error(2) == min(row.error for row in found.candidates)
 
 
 def test_a_time_limit_stops_it():
@@ -118,19 +113,18 @@ def test_a_time_limit_stops_it():
 
 
 def test_without_time_no_baseline_is_calibrated(monkeypatch):
-    calibrated = []
+    measured = []
 
-    def counted(strategy, *args, **options):
-        calibrated.append(strategy.name)
-        return mechanism(strategy, *args, **options)
+    def counted(factorization, *arguments):
+        measured.append(factorization.strategy.name)
+        return calibrated(factorization, *arguments)
 
-    monkeypatch.setattr(gaussian_pml_search, "mechanism", counted)
+    monkeypatch.setattr(gaussian_pml_search, "calibrated", counted)
     start, promise = factorize("prefix:4", neighbours="replace"), ApproxPML(1.0, 1e-6, 1 / 16)
     gaussian_design(start, promise, time_limit=1e-9)
-    assert set(calibrated) == {"design"}
-    calibrated.clear()
+    assert measured == []
     gaussian_design(start, promise)
-    assert "tree" in calibrated
+    assert "tree" in measured
 
 
 def test_arguments_are_checked():
@@ -151,9 +145,3 @@ def test_beyond_the_smoothed_loss_the_start_is_kept(guarantee):
     kept = gaussian_design(start, guarantee)
     assert kept.status is Status.COMPLETED
     np.testing.assert_allclose(kept.mechanism.strategy.matrix, start.strategy.matrix, atol=1e-14)
-
-
-def test_noise_that_takes_longer_than_the_limit_is_refused_before_the_first_solve(monkeypatch):
-    monkeypatch.setattr(best_noise, "solve", None)
-    with pytest.raises(InvalidInputError, match=r"1620 cells takes about \d+ s, .* 0.1 s; allow"):
-        all_designs("window:1620,7", guarantee=EnvelopePML(2, 1e-6, 1e-6), time_limit=0.1)

@@ -48,7 +48,7 @@ def test_the_loss_on_all_small_databases_is_what_the_guarantee_says(groups, nois
     rng = np.random.default_rng(len(groups) + groups[1])
     known, queries = known_queries(groups, rng), rng.integers(-2, 3, (6, 5))
     guarantee = pml.ApproxDP(1, 1e-6)
-    noisy = pml.optimize(queries, guarantee=guarantee, noise=noise, known=known)
+    noisy = pml.optimize(queries, guarantee=guarantee, noise=noise, known=known).best
     order = 2 if noise == "gaussian" else 1
     measured = noisy.strategy.matrix
     losses = [np.linalg.norm(measured @ (x - y), order) for x, y in neighbours(known)]
@@ -65,7 +65,9 @@ def test_the_loss_on_all_small_databases_is_what_the_guarantee_says(groups, nois
 def test_what_is_not_measured_is_a_function_of_the_known_answers(groups):
     rng = np.random.default_rng(3)
     known, queries = known_queries(groups, rng), rng.standard_normal((4, 5))
-    noisy = pml.optimize(queries, guarantee=pml.ApproxDP(1, 1e-6), noise="gaussian", known=known)
+    noisy = pml.optimize(
+        queries, guarantee=pml.ApproxDP(1, 1e-6), noise="gaussian", known=known
+    ).best
     left = queries - noisy.reconstruction() @ noisy.strategy.matrix
     for x in databases(5):
         for y in databases(5):
@@ -110,13 +112,15 @@ def test_queries_within_groups_are_solved_group_by_group(p, power):
 
 def test_a_known_total_is_replace():
     guarantee = pml.ApproxDP(1, 1e-6)
-    total = pml.optimize("prefix:8", guarantee=guarantee, noise="gaussian", known="total")
+    total = pml.optimize("prefix:8", guarantee=guarantee, noise="gaussian", known="total").best
     replaced = pml.optimize(
         "prefix:8", guarantee=pml.ApproxDP(1, 1e-6, "replace"), noise="gaussian"
-    )
+    ).best
     assert total.guarantee == replaced.guarantee
     assert total.rmse == replaced.rmse
-    again = pml.optimize("prefix:8", guarantee=guarantee, noise="gaussian", known=np.ones((2, 8)))
+    again = pml.optimize(
+        "prefix:8", guarantee=guarantee, noise="gaussian", known=np.ones((2, 8))
+    ).best
     assert again.guarantee == replaced.guarantee
 
 
@@ -124,7 +128,7 @@ def test_knowing_more_never_costs_more():
     errors = [
         pml.optimize(
             "prefix:8", guarantee=pml.ZCDP(0.1), noise="gaussian", known=np.kron(np.eye(g), [1] * c)
-        ).rmse
+        ).best.rmse
         for g, c in ((1, 8), (2, 4), (4, 2))
     ]
     assert errors[0] > errors[1] > errors[2]
@@ -164,7 +168,7 @@ def test_least_budget_beside_known_answers():
     noisy = budget.mechanism
     assert noisy.standard_deviations.max() <= 3
     assert budget.at_least <= budget.enough <= budget.at_least * (1 + 1e-5)
-    again = pml.optimize("prefix:6", guarantee=noisy.guarantee, p=math.inf, known=NAME)
+    again = pml.optimize("prefix:6", guarantee=noisy.guarantee, p=math.inf, known=NAME).best
     assert again.max_std <= 3 * (1 + 1e-5)
 
 
@@ -202,7 +206,7 @@ def test_commands_and_files(tmp_path):
 def test_a_file_with_altered_groups_is_refuted(tmp_path):
     path = tmp_path / "known.npz"
     pml.write_strategy(
-        path, pml.optimize("prefix:6", guarantee=pml.PureDP(1), noise="laplace", known=NAME)
+        path, pml.optimize("prefix:6", guarantee=pml.PureDP(1), noise="laplace", known=NAME).best
     )
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}

@@ -108,9 +108,11 @@ def test_errors_and_answers_are_those_of_the_matrices(case):
 
 def test_beyond_written_cells_from_the_design_to_the_file(tmp_path):
     guarantee = pml.ApproxDP(1, 1e-6)
-    noisy = pml.optimize(LARGE, guarantee=guarantee, noise="gaussian", known=TABLE)
+    noisy = pml.optimize(LARGE, guarantee=guarantee, noise="gaussian", known=TABLE).best
     assert "not protected" in noisy.guarantee.describe(15300)
-    replaced = pml.optimize(LARGE, guarantee=pml.ApproxDP(1, 1e-6, "replace"), noise="gaussian")
+    replaced = pml.optimize(
+        LARGE, guarantee=pml.ApproxDP(1, 1e-6, "replace"), noise="gaussian"
+    ).best
     assert noisy.rmse < replaced.rmse
     path = tmp_path / "table.npz"
     write_strategy(path, noisy)
@@ -134,7 +136,7 @@ def test_tables_that_follow_from_the_known_one_change_nothing():
     table = "histogram:60*total:50*histogram:3"
     guarantee = pml.ZCDP(0.1)
     errors = [
-        pml.optimize(text, guarantee=guarantee, known=known).rmse
+        pml.optimize(text, guarantee=guarantee, known=known).best.rmse
         for known in (table, f"{table}+histogram:60*total:50*total:3")
     ]
     assert errors[0] == errors[1]

@@ -8,7 +8,7 @@ import scipy.sparse
 from leakages import laplace_leakage_bound
 
 import pmldesign as pml
-from pmldesign.designs import DesignOptions, best_noise, large_matrix
+from pmldesign.designs import DesignOptions, large_matrix
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, verify_file, write_strategy
 from pmldesign.privacy import columns
@@ -221,9 +221,9 @@ def test_a_design_is_written_read_released_and_verified(guarantee, tall, tmp_pat
     queries = scipy.sparse.random_array((600 if tall else 12, n), density=0.01, rng=RNG)
     queries = queries.tocsr() if tall else queries.toarray() + RNG.integers(0, 9, (12, n))
     workload = as_workload(queries)
-    best = pml.all_designs(workload, guarantee=guarantee, search_time=0.01)
-    noisy = best.mechanisms[best.best]
-    write_strategy(tmp_path / "large.npz", best.norm_design, mechanism=noisy)
+    found = pml.optimize(workload, guarantee, effort="quick")
+    noisy = found.best
+    write_strategy(tmp_path / "large.npz", found.design, mechanism=noisy)
     checked = verify_file(tmp_path / "large.npz", workload=workload)
     assert checked.holds, checked
     assert read_strategy(tmp_path / "large.npz").cells == n
@@ -240,20 +240,3 @@ def test_verification_takes_small_deltas_of_many_columns(tmp_path):
         write_strategy(tmp_path / "s.npz", design, mechanism=noisy)
         checked = verify_file(tmp_path / "s.npz", workload=as_workload(queries))
         assert checked.holds, checked
-
-
-@pytest.mark.parametrize(("late", "searched"), [(False, True), (True, False)])
-def test_laplace_noise_on_a_large_matrix_is_left_out_when_time_is_over(late, searched, monkeypatch):
-    queries = as_workload(sparse_integers(3, 4200))
-    design = large_matrix.solve_large(queries, 2.0, REPLACE)
-    calls, asked = [], DesignOptions(neighbours="replace", time_limit=1e-9 if late else 1e9)
-    search = best_noise._laplace_search
-    monkeypatch.setattr(
-        best_noise, "_laplace_search", lambda *a, **b: calls.append(1) or search(*a, **b)
-    )
-    both, pure = pml.ZCDP(0.5, neighbours="replace"), pml.PureDP(1.0, "replace")
-    found = best_noise.improve(design, asked, guarantee=both, search_time=0.01)
-    assert bool(calls) is searched
-    assert searched or {noisy.noise.value for noisy in found.mechanisms} == {"gaussian"}
-    best_noise.improve(design, asked, guarantee=pure, search_time=0.01)
-    assert len(calls) == 1 + searched

@@ -76,7 +76,7 @@ def test_no_records_that_the_table_counts_alike_are_farther_apart(text, known, n
 
 def test_beyond_written_cells_from_the_command_to_the_file(tmp_path):
     guarantee = pml.ApproxDP(1, 1e-6)
-    noisy = pml.optimize(LARGE, guarantee=guarantee, noise="gaussian", known=TABLE)
+    noisy = pml.optimize(LARGE, guarantee=guarantee, noise="gaussian", known=TABLE).best
     assert "not protected" in noisy.guarantee.describe(2400)
     replaced = pml.factorize("prefix:40", neighbours="replace").certificate
     norm = noisy.error(2) / noisy.scale

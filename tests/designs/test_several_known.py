@@ -91,7 +91,7 @@ def test_neighbours_are_no_farther_apart_and_equal_answers_are_taken_off(case, n
     asked = f"histogram:{'*histogram:'.join(map(str, sizes))}"
     asked = asked if queries == "tables" else asked.replace("histogram", "prefix")
     promise = pml.ApproxDP(1, 1e-6) if noise == "gaussian" else pml.PureDP(1)
-    noisy = pml.optimize(asked, guarantee=promise, known=text(sizes, sets), noise=noise)
+    noisy = pml.optimize(asked, guarantee=promise, known=text(sizes, sets), noise=noise).best
     assert noisy.calibration.guarantee.published == text(sizes, sets)
     exact = exact_noise(noisy)
     order = 2 if noise == "gaussian" else 1
@@ -189,7 +189,7 @@ def test_tables_have_the_norm_of_their_matrix(case, p):
 def test_files_are_verified_and_other_tables_are_not(queries, noise, tmp_path):
     known = "histogram:3*total:4*total:2+total:3*histogram:4*total:2"
     promise = pml.ApproxDP(1, 1e-6) if noise == "gaussian" else pml.PureDP(1)
-    noisy = pml.optimize(queries, guarantee=promise, known=known, noise=noise)
+    noisy = pml.optimize(queries, guarantee=promise, known=known, noise=noise).best
     path = tmp_path / "design.npz"
     pml.write_strategy(path, noisy)
     assert pml.verify_file(path).holds
@@ -253,7 +253,7 @@ def test_exchangeable_attributes_of_which_some_are_known():
 def test_what_is_refused():
     known = "marginals:2,3,ways=1"
     with pytest.raises(InvalidInputError, match="take neighbours 'replace'"):
-        pml.optimize("histogram:2*histogram:3", known=known).strategy.sensitivity_under(
+        pml.optimize("histogram:2*histogram:3", known=known).best.strategy.sensitivity_under(
             "add-remove", "l2"
         )
     with pytest.raises(InvalidInputError, match="the known answers tell all that it asks for"):

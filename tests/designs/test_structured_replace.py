@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pmldesign.designs import all_designs, factorize
 from pmldesign.designs import dispatch as solving
+from pmldesign.designs import factorize, optimize
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
@@ -207,16 +207,17 @@ def test_large_designs_are_calibrated_and_read_back(text, tmp_path):
         ApproxPML(1.0, 1e-6, 1e-101),
         EnvelopePML(1.0, 1e-6, 1e-101),
     ):
-        found = all_designs(text, guarantee=guarantee, noise="gaussian")
-        release = found.mechanisms[0]
+        found = optimize(text, guarantee, noise="gaussian")
+        release = found.best
+        assert found.origin == "least-norm"
         assert release.sensitivity == pytest.approx(1, rel=1e-9)
         assert release.error(2) == pytest.approx(
-            release.scale * found.norm_design.certificate.upper, rel=1e-6
+            release.scale * found.design.certificate.upper, rel=1e-6
         )
-    write_strategy(tmp_path / "s.npz", found.norm_design, mechanism=release)
+    write_strategy(tmp_path / "s.npz", found.design, mechanism=release)
     again = mechanism(
         read_strategy(tmp_path / "s.npz"),
-        found.norm_design.workload,
+        found.design.workload,
         guarantee=guarantee,
         noise="gaussian",
     )

@@ -1,7 +1,6 @@
 """The least budget for given accuracies."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +8,11 @@ from random_targets import check
 from scipy import stats
 
 import pmldesign as pml
-from pmldesign.designs import Targets, dispatch, laplace_design, least_share, named_targets, rivals
+from pmldesign.designs import Targets, least_share, named_targets
 from pmldesign.designs.targets import budgets
 from pmldesign.factorization import answer
-from pmldesign.privacy import Noise, PrivacyCurve, calibrate, laplace_renyi
-from pmldesign.strategies import Strategy, baseline
+from pmldesign.privacy import PrivacyCurve, calibrate, laplace_renyi
+from pmldesign.strategies import baseline
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import Status
 from pmldesign_solvers.search import laplace_half_widths
@@ -40,7 +39,7 @@ def test_one_count_needs_what_its_noise_needs():
         (pml.RenyiDP(8, 1), 8 * 0.02),
         (pml.PureDP(1), math.sqrt(2) / 5),
     ):
-        found = pml.least_budget("histogram:6", 5, guarantee, search_time=0.05)
+        found = pml.least_budget("histogram:6", 5, guarantee, effort="quick")
         assert found.at_least <= least <= found.enough
         assert found.enough == pytest.approx(least, rel=1e-5)
         assert found.mechanism.max_std <= 5
@@ -117,110 +116,18 @@ def test_targets_of_parts_and_tables():
 
 
 def test_leakage():
-    found = pml.least_budget("prefix:6", 4.0, pml.PML(1, 0.1), search_time=0.05)
+    found = pml.least_budget("prefix:6", 4.0, pml.PML(1, 0.1), effort="quick")
     assert 0 <= found.at_least <= found.enough < math.log(10)
     noisy = found.mechanism
     assert noisy.max_std <= 4
     leak = pml.leakage(noisy.strategy, scale=noisy.scale, alpha=0.1)
     assert leak["leakage_upper"] <= found.enough * (1 + 1e-12)
     with pytest.raises(pml.VacuousGuaranteeError):
-        pml.least_budget("prefix:6", 0.01, pml.PML(1, 0.1), search_time=0.05)
+        pml.least_budget("prefix:6", 0.01, pml.PML(1, 0.1), effort="quick")
     gaussian = pml.EnvelopePML(1, 0.01, 0.1)
     found = pml.least_budget("prefix:4", 8.0, gaussian, noise="gaussian")
     assert found.at_least <= found.enough
     assert found.mechanism.max_std <= 8
-
-
-def test_all_pairs_of_a_written_strategy_are_estimated():
-    asked = pml.PureDP(1, "replace"), pml.Noise.LAPLACE
-    half, whole = (rivals.calibration_seconds(*asked, cells, cells) for cells in (1024, 2048))
-    assert whole == pytest.approx(8 * half)
-
-
-@pytest.mark.parametrize("guarantee", [pml.PureDP(1, "replace"), pml.PML(1, 0.05)])
-def test_a_time_limit_leaves_time_for_the_noise(monkeypatch, guarantee):
-    """The distances of all pairs of cells take 20 s, for the design and for what a search finds."""
-    limits = []
-
-    def solved(workload, p, options):
-        limits.append(options.time_limit)
-        return dispatch.solve(workload, p, options)
-
-    monkeypatch.setattr(rivals, "calibration_seconds", lambda *_, **__: 20.0)
-    monkeypatch.setattr("pmldesign.designs.targets.least.solve", solved)
-    pml.least_budget("prefix:8", 8.0, guarantee, time_limit=100.0, search_time=0.01)
-    assert limits
-    assert max(limits) <= 60.0
-
-
-def half_widths_take(monkeypatch, seconds):
-    for module in ("rivals", "targets.clock"):
-        monkeypatch.setattr(f"pmldesign.designs.{module}.error_seconds", seconds)
-
-
-def test_half_widths_that_end_far_too_late_are_refused(monkeypatch):
-    """Of Laplace noise: a delta leaves Gaussian noise, a pure epsilon nothing."""
-
-    def seconds(_strategy, _workload, noise, *_):
-        return 100.0 if noise is Noise.LAPLACE else 0.0
-
-    half_widths_take(monkeypatch, seconds)
-    wanted, asked = Targets(8.0, level=0.9), {"search_time": 0.01, "time_limit": 10.0}
-    found = pml.least_budget("prefix:6", wanted, DELTA, **asked)
-    assert found.mechanism.noise is Noise.GAUSSIAN
-    with pytest.raises(pml.InvalidInputError, match=r"Laplace noise take about 1\d\d s, far"):
-        pml.least_budget("prefix:6", wanted, pml.PureDP(1), **asked)
-    assert pml.least_budget("prefix:6", wanted, pml.PureDP(1), search_time=0.01).enough > 0
-
-
-def test_half_widths_of_what_a_search_finds_are_left_out_where_they_end_too_late(monkeypatch):
-    """Its matrix may have no known inverse, where the strategy of least norm has one."""
-
-    def seconds(strategy, *_):
-        return 0.0 if strategy.name == "design" else 100.0
-
-    def found(*arguments, **options):
-        searched = laplace_design(*arguments, **options)
-        other = Strategy("slow", searched.mechanism.strategy.matrix)
-        return replace(searched, mechanism=replace(searched.mechanism, factorization=slow(other)))
-
-    def slow(strategy):
-        queries = wanted.normalised(parse_workload("prefix:6"))
-        return answer(strategy, queries, pml.Neighbours.ADD_REMOVE)
-
-    wanted, asked = Targets(8.0, level=0.9), {"search_time": 0.01}
-    monkeypatch.setattr("pmldesign.designs.laplace.search.laplace_design", found)
-    plain = pml.least_budget("prefix:6", wanted, pml.PureDP(1), **asked)
-    half_widths_take(monkeypatch, seconds)
-    quick = pml.least_budget("prefix:6", wanted, pml.PureDP(1), time_limit=30.0, **asked)
-    assert plain.mechanism.strategy.name == "slow"
-    assert quick.mechanism.strategy.name != "slow"
-
-
-def test_the_design_leaves_time_for_half_widths(monkeypatch):
-    limits = []
-
-    def solved(workload, p, options):
-        limits.append(options.time_limit)
-        return dispatch.solve(workload, p, options)
-
-    half_widths_take(monkeypatch, lambda *_: 40.0)
-    monkeypatch.setattr("pmldesign.designs.targets.least.solve", solved)
-    asked = {"search_time": 0.01, "time_limit": 100.0}
-    pml.least_budget("prefix:8", Targets(8.0, level=0.9), pml.PureDP(1), **asked)
-    assert limits
-    assert max(limits) <= 60.0
-
-
-def test_cells_that_are_no_strategy_take_no_time(monkeypatch):
-    """Those of large tables within attributes are not written out; their counts are answered."""
-
-    def refused(name, _):
-        raise pml.InvalidInputError(f"strategy {name!r} is too large")
-
-    monkeypatch.setattr("pmldesign.designs.targets.clock.baseline", refused)
-    wanted, asked = Targets(8.0, level=0.9), {"search_time": 0.01, "time_limit": 100.0}
-    assert pml.least_budget("prefix:6", wanted, pml.PureDP(1), **asked).enough > 0
 
 
 @pytest.mark.parametrize("guarantee", [pml.EnvelopePML(1, 1e-3, 0.05), pml.PML(1, 0.05)])
@@ -239,9 +146,9 @@ def test_a_budget_under_pml_is_calibrated_once(monkeypatch, guarantee):
         found = answer(strategy, queries, guarantee.neighbours)
         asked.clear()
         noise = pml.Noise.GAUSSIAN if guarantee.delta else pml.Noise.LAPLACE
-        enough = budgets.least_for(found, guarantee, noise)
+        enough = budgets.needed(found, guarantee, noise, None, None)
         assert len(asked) == 1
-        assert enough < math.log(20)
+        assert enough.budget < math.log(20)
 
 
 @pytest.mark.sweep
@@ -252,7 +159,7 @@ def test_a_budget_under_pml_is_calibrated_once(monkeypatch, guarantee):
 def test_steps_spread_over_many_measurements_need_no_less_than_the_bound(guarantee, ratio):
     """A count measured very often with Laplace noise is measured with Gaussian noise."""
     target = math.sqrt(2) / ratio
-    found = pml.least_budget("histogram:1", target, guarantee, noise="laplace", search_time=0.05)
+    found = pml.least_budget("histogram:1", target, guarantee, noise="laplace", effort="quick")
     spread = PrivacyCurve(pml.Noise.GAUSSIAN, ratio)
     reached = spread.epsilon(guarantee.delta) if guarantee.delta else spread.mu
     assert 0 <= found.at_least <= min(reached, found.enough)
@@ -275,7 +182,7 @@ def test_renyi_divergences_of_laplace_noise_are_concave_in_the_square(order):
 )
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_leakage_with_a_delta_has_a_bound(guarantee, noise):
-    found = pml.least_budget("prefix:2", 2.0, guarantee, noise=noise, search_time=0.05)
+    found = pml.least_budget("prefix:2", 2.0, guarantee, noise=noise, effort="quick")
     assert 0 < found.at_least <= found.enough
 
 
@@ -291,11 +198,11 @@ def tail(weights, h):
 def test_half_widths_under_laplace_noise_are_quantiles(level):
     queries = np.random.default_rng(4).standard_normal((4, 3))
     asked = Targets(np.array([5.0, 6.0, 7.0, 8.0]), level=level)
-    found = pml.least_budget(queries, asked, pml.PureDP(1), search_time=0.1)
+    found = pml.least_budget(queries, asked, pml.PureDP(1), effort="quick")
     rows = np.abs(found.mechanism.reconstruction()) * found.mechanism.scale
     misses = [tail(row, target) for row, target in zip(rows, asked.values, strict=True)]
     assert max(misses) <= 1 - level
-    assert max(misses) == pytest.approx(1 - level, rel=1e-5)
+    assert max(misses) == pytest.approx(1 - level, rel=1e-3)
     assert 0 < found.at_least <= found.enough
     assert found.tightest == pytest.approx(1, rel=1e-6)
 
@@ -306,7 +213,8 @@ def test_half_widths_under_gaussian_noise_are_multiples_of_standard_deviations()
     )
     same = 10 / stats.norm.ppf(0.95)
     by_deviation = pml.least_budget("prefix:6", same, pml.ApproxDP(1, 1e-6), noise="gaussian")
-    assert by_width.enough == pytest.approx(by_deviation.enough, rel=2e-5)
+    assert by_deviation.enough * (1 - 2e-5) <= by_width.enough
+    assert by_width.enough == pytest.approx(by_deviation.enough, rel=5e-4)
     assert by_width.mechanism.max_std <= same
     with pytest.raises(pml.InvalidInputError, match="level"):
         Targets(10.0, level=1.0)
@@ -325,7 +233,7 @@ def test_half_widths_under_gaussian_noise_are_multiples_of_standard_deviations()
 )
 def test_no_usual_strategy_needs_less_than_the_design(guarantee, level):
     queries = parse_workload("histogram:2*prefix:3+histogram:2*total:3")
-    found = pml.least_budget(queries, Targets(5.0, level=level), guarantee, search_time=0.05)
+    found = pml.least_budget(queries, Targets(5.0, level=level), guarantee, effort="quick")
     for name in ("identity", "tree", "haar", "workload"):
         needed, _ = found.budget_of(baseline(name, queries))
         assert found.enough <= needed * (1 + 1e-9)

@@ -21,8 +21,8 @@ from .processes import faults, run
 KINDS = ("traceback", "abort", "hang", "memory", "warning", "nan", "code", "message", "left")
 STRATEGIES = (
     ["prefix:4"],
-    ["prefix:4", "--epsilon=1", "--delta=1e-6", "--neighbours=replace", "--search-time=0.05"],
-    ["prefix:3", "--epsilon=1", "--search-time=0.05"],
+    ["prefix:4", "--epsilon=1", "--delta=1e-6", "--neighbours=replace", "--effort=quick"],
+    ["prefix:3", "--epsilon=1", "--effort=quick"],
     ["marginals:2,3,ways=1"],
     ["marginals:2,2,2,upto=2", "--neighbours=replace"],
 )
@@ -44,9 +44,9 @@ LARGE = {
 }
 """Strategy files of products and blocks, as they are written for many cells."""
 OTHERS = (
-    ["compare", "prefix:4", "--epsilon=1", "--search-time=0.05"],
+    ["compare", "prefix:4", "--epsilon=1", "--effort=quick"],
     ["bounds", "prefix:3", "--epsilon=1", "--delta=1e-6"],
-    ["optimize", "prefix:2", "--epsilon=0.5", "--delta=1e-6", "--alpha=0.1", "--search-time=0.05"],
+    ["optimize", "prefix:2", "--epsilon=0.5", "--delta=1e-6", "--alpha=0.1", "--effort=quick"],
     ["optimize", "prefix:3", "--method=dual"],
     ["leakage", "prefix:3", "--scale=1", "--alpha=0.1"],
     ["envelope", "rr:3,eps=1", "--prior=uniform", "--delta=0.1"],
@@ -114,7 +114,7 @@ def _release(folder: Path) -> None:
         schema, output = folder / f"{index}.json", folder / f"r{index}.csv"
         schema.write_text(json.dumps({"attributes": attributes}))
         words = ["release", asked, str(data), f"--schema={schema}", f"--output={output}", *options]
-        words = [*words, f"--measurements={folder / f'm{index}.npz'}", "--search-time=0.05"]
+        words = [*words, f"--measurements={folder / f'm{index}.npz'}", "--effort=quick"]
         _prepare(words)
     paid = [*words, "--budget=epsilon=3,delta=1e-6", "--people=panel"]
     _prepare([*paid, f"--ledger={folder / 'l0.db'}"])

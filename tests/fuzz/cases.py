@@ -149,7 +149,7 @@ class Writer(People):
         self.limits()
         if self.chance(0.1):
             self.option("participation", self.rarely(PARTICIPATIONS, WRONG_PARTICIPATIONS))
-        self.option("search-time", number(self.random, ("0.05", "0.1")))
+        self.option("effort", "quick")
         if self.chance(0.15):
             self.option("method", self.rarely(("primal", "dual"), ("scaling", "simplex")))
             if self.chance(0.5):

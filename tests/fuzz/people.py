@@ -142,7 +142,7 @@ class People:
             self.case.arguments.append(table_of)
         self.form()
         self.option("output", self.rarely(("t.csv",), ("t.exe", "no/t.csv", "f0.csv")))
-        self.option("search-time", "0.05")
+        self.option("effort", "quick")
         if self.chance(0.2):
             self.paid(share=0.8)
         else:

@@ -147,10 +147,9 @@ def test_a_release_shows_estimates_within_their_intervals(cells):
 
 
 def test_everything_optimized_draws_the_best_mechanism():
-    designs = pml.all_designs("prefix:3", guarantee=DP, noise="gaussian")
-    (line,) = designs.plot().axes[0].lines
-    best = designs.mechanisms[designs.best]
-    assert np.array_equal(line.get_ydata(), best.standard_deviations)
+    result = pml.optimize("prefix:3", DP, noise="gaussian")
+    (line,) = result.plot().axes[0].lines
+    assert np.array_equal(line.get_ydata(), result.best.standard_deviations)
 
 
 class Notebook(types.ModuleType):
@@ -204,9 +203,9 @@ def test_what_has_no_picture_is_refused(shown):
 
 
 def test_designs_show_the_error_of_each_in_a_line_and_in_a_table():
-    designs = pml.all_designs("histogram:4", guarantee=pml.ZCDP(0.5), noise="gaussian")
+    result = pml.optimize("histogram:4", pml.ZCDP(0.5), noise="gaussian")
     # four counts, each with variance 1
-    title, facts = repr(designs).splitlines()
-    assert title == "Designs for 'histogram:4', of least err_2"
-    assert facts.startswith("  gaussian noise 2, for ZCDP(rho=0.5")
-    assert "<td>gaussian noise</td>" in designs._repr_html_()
+    title, facts = repr(result).splitlines()
+    assert title == "Design for 'histogram:4' of smallest err_2"
+    assert facts.startswith("  least-norm with gaussian noise 2, for ZCDP(rho=0.5")
+    assert "<td>least-norm with gaussian noise</td>" in result._repr_html_()

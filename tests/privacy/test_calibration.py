@@ -311,3 +311,16 @@ def test_few_columns_that_lose_nothing_are_no_start():
     found = calibrate(R, PML(1.0, tuple(least)), noise="laplace")
     assert laplace_leakage_bound(R, scale=found.scale, alpha=least) <= 1.0
     assert laplace_leakage_bound(R, scale=found.scale * (1 - 1e-5), alpha=least) > 1.0
+
+
+@pytest.mark.parametrize(
+    "promise", [ApproxPML(1.0, 1e-4, 0.05), EnvelopePML(1.0, 1e-4, 0.05), PML(1.0, 0.05)]
+)
+def test_a_scale_is_found_near_any_other(promise):
+    strategy = Strategy("R", np.random.default_rng(3).standard_normal((4, 7)))
+    noise = "gaussian" if promise.delta else "laplace"
+    plain = calibrate(strategy, promise, noise=noise)
+    for factor in (0.01, 0.9, 1 - 1e-7, 1.0, 1 + 1e-7, 1.1, 100.0):
+        near = calibrate(strategy, promise, noise=noise, near=factor * plain.scale)
+        assert near.scale == pytest.approx(plain.scale, rel=1e-6)
+        assert near.achieved <= (promise.delta or promise.epsilon)

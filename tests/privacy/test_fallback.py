@@ -75,7 +75,7 @@ def test_commands(tmp_path):
     assert 1 < wrong["half_alpha"] < wrong["dp"]
     shown = run("calibrate", "histogram:5", "--epsilon", 1, "--alpha", 0.1).stdout
     assert "if nothing of it holds:" in shown
-    pml_at = ("--epsilon", 1, "--alpha", 0.1, "--search-time", 0.1)
+    pml_at = ("--epsilon", 1, "--alpha", 0.1, "--effort", "quick")
     design = ("optimize", "histogram:3", *pml_at, "--json")
     assert json.loads(run(*design).stdout)["if_alpha_is_wrong"]["dp"] > 1
     leaks = ("leakage", "histogram:5", "--scale", 2, "--alpha", 0.1)

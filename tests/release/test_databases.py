@@ -155,7 +155,7 @@ def test_counts_of_a_file_and_of_a_table_are_those_of_people(folder):
 
 
 def test_releases_of_counts_and_of_tables(folder):
-    asked = ["--epsilon", 1, "--search-time", 0.1, "-o", folder / "t.csv"]
+    asked = ["--epsilon", 1, "--effort", "quick", "-o", folder / "t.csv"]
     ledger = ["--ledger", folder / "ledger", "--people", "panel"]
     result = run(folder, "release", "sex*age", folder / "counts.csv", "--counted", *asked)
     assert result.exit_code == 0, result.output

@@ -220,14 +220,14 @@ def test_every_command_takes_them(tmp_path):
     asked = ["sex*age + age*married", *given]
     out, file = str(tmp_path / "t.csv"), str(tmp_path / "o.npz")
     commands = [
-        ["optimize", *asked, "--noise", "laplace", "--search-time", "0.1", "-o", file],
+        ["optimize", *asked, "--noise", "laplace", "--effort", "quick", "-o", file],
         ["verify", file, "--schema", str(schema)],
         ["release", file, str(data), "--schema", str(schema), "-o", out],
-        ["compare", *asked, "--noise", "laplace", "--search-time", "0.1"],
+        ["compare", *asked, "--noise", "laplace", "--effort", "quick"],
         ["bounds", *asked],
         ["calibrate", "sex*age + married", *given],
         ["target", *asked[:3], "--std", "5", "--noise", "gaussian", "--delta", "1e-6"],
-        ["release", *asked, str(data), "--known", "sex", "-o", out, "--search-time", "0.1"],
+        ["release", *asked, str(data), "--known", "sex", "-o", out, "--effort", "quick"],
     ]
     for command in commands:
         result = CliRunner().invoke(main, command)

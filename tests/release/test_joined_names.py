@@ -69,7 +69,7 @@ def test_pairs_that_overlap_over_a_domain_of_any_size(tmp_path, sampler):
     records = np.random.default_rng(0).integers(0, 10, (300, 8))
     lines = [",".join(map(str, record)) for record in records]
     (tmp_path / "p.csv").write_text("\n".join([",".join(NAMES), *lines]))
-    noisy = pml.optimize(asked, guarantee=pml.ApproxDP(1.0, 1e-6), rel_gap=0.2)
+    noisy = pml.optimize(asked, guarantee=pml.ApproxDP(1.0, 1e-6), rel_gap=0.2).best
     options = {} if sampler is None else {"sampler": sampler}
     found = noisy.release(tmp_path / "p.csv", schema=LARGE, **options)
     a, b, c, g, h = records.T[[0, 1, 2, 6, 7]]

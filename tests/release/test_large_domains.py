@@ -42,7 +42,7 @@ def counted(people, names):
 def test_tables_are_those_of_the_people_and_their_sums_agree(guarantee, people):
     queries = pml.workload(TEXT, schema=SCHEMA)
     noise = "gaussian" if isinstance(guarantee, pml.ApproxDP) else "laplace"
-    made = pml.optimize(queries, guarantee=guarantee, noise=noise, search_time=0.05)
+    made = pml.optimize(queries, guarantee=guarantee, noise=noise, effort="quick").best
     exact = made.release(people, schema=SCHEMA, sampler=no_noise)
     truth = [counted(people, names.split("*")) for names in TEXT.split(" + ")]
     assert np.allclose(exact.table.estimate, np.concatenate(truth), atol=1e-3)
@@ -62,7 +62,7 @@ def test_tables_are_those_of_the_people_and_their_sums_agree(guarantee, people):
 
 def test_intervals_of_large_tables_cover_as_often_as_they_say(people):
     queries = pml.workload("a0*a1 + a2", schema=SCHEMA)
-    made = pml.optimize(queries, guarantee=pml.PureDP(1.0), search_time=0.05)
+    made = pml.optimize(queries, guarantee=pml.PureDP(1.0), effort="quick").best
     exact = made.release(people, schema=SCHEMA, sampler=no_noise).table
     plan = prepare(made, schema=SCHEMA)
     counts, sample = plan.counts(people), fast_sampler(2)
@@ -73,7 +73,7 @@ def test_intervals_of_large_tables_cover_as_often_as_they_say(people):
 
 def test_what_needs_a_histogram_is_refused(people):
     queries = pml.workload("a0*a1", schema=SCHEMA)
-    made = pml.optimize(queries, guarantee=pml.PureDP(1.0), search_time=0.05)
+    made = pml.optimize(queries, guarantee=pml.PureDP(1.0), effort="quick").best
     for options in ({"nonnegative": True}, {"integers": True}, {"quantiles": {"a0": [0.5]}}):
         with pytest.raises(pml.InvalidInputError, match="does not fit into memory"):
             made.release(people, schema=SCHEMA, **options)

@@ -97,8 +97,8 @@ def test_no_records_are_farther_apart_than_the_sensitivity(attributes, queries, 
         pml.workload(queries, schema=schema),
         guarantee=guarantee,
         noise="gaussian" if noise == "gaussian" else "laplace",
-        search_time=0.05,
-    )
+        effort="quick",
+    ).best
     design = pml.mechanism(design.strategy, design.workload, guarantee=guarantee, noise=noise)
     noisy = exact_noise(design, denominator=schema.denominator)
     values = itertools.product(*({*map(rounded_of(a), all_values(a))} for a in attributes))

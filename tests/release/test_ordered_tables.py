@@ -56,7 +56,7 @@ def counted(people, *names):
 def made(guarantee, text=TEXT):
     queries = pml.workload(text, schema=SCHEMA)
     noise = "gaussian" if isinstance(guarantee, pml.ApproxDP) else "laplace"
-    return pml.optimize(queries, guarantee=guarantee, noise=noise, search_time=0.05)
+    return pml.optimize(queries, guarantee=guarantee, noise=noise, effort="quick").best
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=str)
@@ -162,7 +162,7 @@ def test_no_two_neighbours_are_farther_apart_than_the_sensitivity(seed, neighbou
 
 def test_a_histogram_of_ordered_tables_is_estimated_from_measurements():
     queries = parse_workload("marginals:prefix24,20,prefix20,ways=2")  # 9600 cells
-    best = pml.optimize(queries, guarantee=pml.PureDP(1.0), noise="laplace", search_time=0.05)
+    best = pml.optimize(queries, guarantee=pml.PureDP(1.0), noise="laplace", effort="quick").best
     x = np.random.default_rng(5).integers(0, 10**6, queries.shape[1])
     exact = best.release(x, sampler=no_noise).table.estimate
     assert np.allclose(exact, queries.matvec(x.astype(float)), rtol=1e-9, atol=1e-2)

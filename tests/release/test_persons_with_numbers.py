@@ -223,7 +223,7 @@ def test_measurements_of_persons_are_asked_and_verified(text, more, known, noise
     if known not in (None, "add-remove"):
         public = known if known == "total" else pml.workload(known, schema=content)
     promise = pml.ApproxDP(1, 1e-6, relation) if noise == "gaussian" else pml.PureDP(1, relation)
-    made = pml.optimize(queries, guarantee=promise, noise=noise, known=public, search_time=0.1)
+    made = pml.optimize(queries, guarantee=promise, noise=noise, known=public, effort="quick").best
     published = made.release(frame, schema=content)
     path = tmp_path / "m.npz"
     published.measurements.write(path)

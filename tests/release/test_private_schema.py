@@ -141,7 +141,7 @@ def test_a_ledger_pays_for_epsilon_and_delta(tmp_path):
             private_draft(data, promise, ledger=Ledger(place), sampler=no_noise)
     # what is left is left for Gaussian noise, at what is left of delta
     asked = ["release", "sex", str(data), "--schema", str(out), "--ledger", str(place)]
-    noise = ["--noise", "gaussian", "-o", str(tmp_path / "t.csv"), "--search-time", "0.1"]
+    noise = ["--noise", "gaussian", "-o", str(tmp_path / "t.csv"), "--effort", "quick"]
     result = CliRunner().invoke(main, [*asked, *noise, "--epsilon", "0.5", "--delta", "1.2e-6"])
     assert result.exit_code == 5, result.output
     result = CliRunner().invoke(main, [*asked, *noise, "--epsilon", "0.5", "--delta", "9.9e-7"])

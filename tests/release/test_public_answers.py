@@ -53,7 +53,7 @@ def test_whole_measurements_of_neighbours_are_no_farther_apart_than_is_said(
     queries = np.random.default_rng(len(groups) + groups[1]).integers(-2, 3, (3, 5))
     known, guarantee = known_queries(groups), GUARANTEES[noise]
     if strategy == "design":
-        noisy = pml.optimize(queries, guarantee=guarantee, noise=noise, known=known)
+        noisy = pml.optimize(queries, guarantee=guarantee, noise=noise, known=known).best
     else:
         measured = queries if strategy == "queries" else np.eye(5)
         noisy = pml.mechanism(measured, queries, guarantee=guarantee, noise=noise, known=known)
@@ -74,7 +74,7 @@ def test_answers_are_those_of_the_data_but_for_noise_on_what_is_not_public(group
     x = generator.integers(0, 1000, 5)
     noisy = pml.optimize(
         queries, guarantee=pml.PureDP(1), noise="laplace", known=known_queries(groups)
-    )
+    ).best
     silent = noisy.release(x, sampler=no_noise).table
     assert silent.estimate == pytest.approx(queries @ x, abs=1e-3)
     table = noisy.release(x, sampler=fast_sampler(1)).table
@@ -92,7 +92,7 @@ def test_answers_are_those_of_the_data_but_for_noise_on_what_is_not_public(group
 def test_no_release_under_replace_loses_what_is_common_to_all_cells():
     queries = np.array([[1, 1, 1, 1], [1, 0, 0, 0], [5, 6, 6, 5], [0.5, 0.5, 0.5, 0.75]])
     x = np.array([100, 200, 300, 400])
-    noisy = pml.optimize(queries, guarantee=pml.ApproxDP(1, 1e-6, "replace"), noise="gaussian")
+    noisy = pml.optimize(queries, guarantee=pml.ApproxDP(1, 1e-6, "replace"), noise="gaussian").best
     table = noisy.release(x, sampler=no_noise).table
     assert table.estimate == pytest.approx(queries @ x, abs=1e-3)
     whole = pml.mechanism(
@@ -108,7 +108,7 @@ def test_processed_tables_keep_the_public_numbers(options):
     queries = pml.workload("histogram:8+histogram:2*total:4")
     noisy = pml.optimize(
         queries, guarantee=pml.PureDP(0.2), known="histogram:2*total:4", noise="laplace"
-    )
+    ).best
     for seed in range(5):
         table = noisy.release(x, sampler=fast_sampler(seed), **options).table
         sums = table.estimate[:8].reshape(2, 4).sum(axis=1)
@@ -132,7 +132,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-ASK = ["sex*age+sex", "people.csv", "--schema", "schema.json", "--search-time", 0.05]
+ASK = ["sex*age+sex", "people.csv", "--schema", "schema.json", "--effort", "quick"]
 
 
 def test_the_public_numbers_are_published_beside_the_table(folder):
@@ -196,7 +196,7 @@ def test_known_answers_on_other_cells_are_refused():
 def test_several_public_tables_are_told_exactly_and_fitted(options, x):
     known = "histogram:2*total:3+total:2*histogram:3"
     queries = pml.workload(f"{known}+histogram:2*histogram:3")
-    noisy = pml.optimize(queries, guarantee=pml.PureDP(0.5), known=known, noise="laplace")
+    noisy = pml.optimize(queries, guarantee=pml.PureDP(0.5), known=known, noise="laplace").best
     exact = np.concatenate([x.reshape(2, 3).sum(axis=1), x.reshape(2, 3).sum(axis=0)])
     for seed in range(5):
         table = noisy.release(x, sampler=fast_sampler(seed), **options).table

@@ -59,7 +59,7 @@ def written_bases(path, rng):
             pml.write_strategy(path, best, mechanism=noisy)
             yield strategy_base(path, "prefix:6")
     for name in ("prefix:4", "prefix:6"):
-        pml.write_strategy(path, pml.optimize(name, guarantee=pml.PureDP(4.0), search_time=0.1))
+        pml.write_strategy(path, pml.optimize(name, guarantee=pml.PureDP(4.0), effort="quick").best)
         yield strategy_base(path, name)
     least = pml.least_budget("prefix:6", 5.0, pml.ApproxDP(1, 1e-6), noise="gaussian")
     pml.write_strategy(path, least.mechanism)

@@ -47,7 +47,7 @@ run()
 SETUP = (
     "optimize prefix:200 --epsilon 1 --delta 1e-6 --noise gaussian -o sums.npz",
     "optimize marginals:prefix10,8,6,ways=2 --epsilon 1 --delta 1e-6 -o tables.npz"
-    " --search-time 1 --rel-gap 0.01",
+    " --effort quick --rel-gap 0.01",
     "release sex*age people.csv --schema schema.json --epsilon 1 --delta 1e-6 --noise gaussian"
     " --measurements m.npz -o before.csv",
 )

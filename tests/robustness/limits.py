@@ -199,7 +199,7 @@ def study(workload: str, p: str, promise: list[str], limit: int) -> str:
     return (
         f'workloads = ["{workload}"]\np = [{p}]\nstrategies = ["design"]\n'
         f"guarantees = {[text] if promise else []}\n"
-        f"time_limit = {limit}\nsearch_time = {limit}\n"
+        f'time_limit = {limit}\neffort = "quick"\n'
     )
 
 
@@ -237,7 +237,7 @@ def drawn(
             return drawn(rng, folder, kind, command)
         np.save(counts, rng.integers(0, 100, cells))
         promised = promise or ["--epsilon=1"]
-        asked_for = [*promised, f"--search-time={limit}", "-o=t.csv"]
+        asked_for = [*promised, "--effort=quick", "-o=t.csv"]
         return [name, workload, counts.name, *asked_for], limit + LEAKAGE
     if name == "sweep":
         (folder / "study.toml").write_text(study(workload, order, promise, limit))
@@ -246,7 +246,7 @@ def drawn(
         times, apart = rng.integers(2, 9), rng.integers(2, 40)
         p = [f"--participation={times},{rng.choice(['every', 'min-sep'])}={apart}"]
     if name == "compare":
-        p += [f"--search-time={limit}", "--strategies=design"]
+        p += ["--effort=quick", "--strategies=design"]
     return [name, workload, *p, *promise, f"--time-limit={limit}"], limit
 
 

@@ -36,7 +36,7 @@ def test_honest_files_hold(path, strategy, p, epsilon):
 
 
 def test_designs_and_people_hold(path):
-    best = pml.optimize("prefix:9", guarantee=pml.PureDP(6), search_time=0.05)
+    best = pml.optimize("prefix:9", guarantee=pml.PureDP(6), effort="quick").best
     assert best.own_grid
     pml.write_strategy(path, best)
     assert pml.verify_file(path).holds

@@ -39,7 +39,7 @@ def file(tmp_path_factory):
         "prefix:24",
         guarantee=pml.ApproxDP(0.5, 1e-4),
         participation="sampled,every=8,rate=0.2",
-    )
+    ).best
     pml.write_strategy(path, noisy)
     return path
 

@@ -52,7 +52,7 @@ def honest(request, tmp_path_factory):
     options = [re.sub(r"\w+\.csv", lambda file: str(folder / file[0]), word) for word in options]
     words = ["--schema", schema, "--noise", noise, "-o", folder / "t.csv"]
     words += [] if "--guarantee" in options else ["--epsilon", 1]
-    words += ["--search-time", 0.05]
+    words += ["--effort", "quick"]
     delta = ("--delta", 1e-6) if request.param == "gaussian" else ()
     run("release", "sex*b", people, *words, *delta, *options)
     path = folder / "t.manifest.json"

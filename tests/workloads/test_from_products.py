@@ -68,8 +68,8 @@ def test_bounds_of_products_and_of_the_matrix_overlap(p, relation, monkeypatch):
 
 def test_every_guarantee_takes_an_operator():
     for guarantee in (pml.PureDP(1), pml.ApproxDP(1, 1e-6, "replace"), pml.PML(1, 0.2)):
-        noisy = pml.optimize(WithGram(4), guarantee=guarantee, search_time=0)
-        same = pml.optimize("prefix:4", guarantee=guarantee, search_time=0)
+        noisy = pml.optimize(WithGram(4), guarantee=guarantee, effort="quick").best
+        same = pml.optimize("prefix:4", guarantee=guarantee, effort="quick").best
         assert noisy.error(2) <= 1.02 * same.error(2)
 
 

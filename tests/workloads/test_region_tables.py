@@ -217,7 +217,7 @@ def test_laplace_noise_has_weights_of_its_own():
     workload = nation((1, 7, 90), (2, 4), parts=PARTS)
     design = factorize(workload, rel_gap=1e-2)
     gaussian = mechanism(design, guarantee=PureDP(1.0), noise=Noise.LAPLACE).error(2)
-    laplace = optimize(workload, guarantee=PureDP(1.0), noise="laplace", search_time=0.2)
+    laplace = optimize(workload, guarantee=PureDP(1.0), noise="laplace", effort="quick").best
     assert laplace.error(2) < gaussian
 
 

@@ -258,7 +258,7 @@ def test_laplace_noise_may_leave_all_but_the_lowest_places_out(tmp_path, weights
     """Of three counties in two states the identity has 9: 3 of all, 2 and 1, and three ones."""
     (tmp_path / "places.csv").write_text("state,county\nAL,1\nAL,2\nGA,3\n")
     workload = parse_workload(f"regions:{tmp_path / 'places.csv'}{weights}")
-    noisy = optimize(workload, guarantee=PureDP(1.0), noise="laplace", search_time=60)
+    noisy = optimize(workload, guarantee=PureDP(1.0), noise="laplace", effort="thorough").best
     assert noisy.error(2) <= np.sqrt(2 * variance) * (1 + 1e-6)
 
 
@@ -266,7 +266,7 @@ def test_laplace_noise_has_weights_of_its_own():
     workload = levels(1, 13, 600)
     design = factorize(workload, rel_gap=1e-2)
     gaussian = mechanism(design, guarantee=PureDP(1.0), noise="laplace").error(2)
-    laplace = optimize(workload, guarantee=PureDP(1.0), noise="laplace", search_time=0.2)
+    laplace = optimize(workload, guarantee=PureDP(1.0), noise="laplace", effort="quick").best
     assert laplace.error(2) < gaussian
 
 

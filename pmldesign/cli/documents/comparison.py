@@ -6,8 +6,7 @@ Other commands show designs beside the rows of the usual strategies.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pmldesign.cli.documents import parts
@@ -23,17 +22,14 @@ from pmldesign.cli.documents.document import (
     records,
 )
 from pmldesign.cli.process import interrupted
-from pmldesign.comparison.comparison import Comparison, compare_all
-from pmldesign.comparison.rows import PARAMETERS, Row, parameters
-from pmldesign.designs.estimates import BEYOND
-from pmldesign.designs.rivals import row_seconds
-from pmldesign.errors import InvalidInputError, PmldesignError
+from pmldesign.comparison.comparison import Comparison
+from pmldesign.designs.optimized import Optimized
+from pmldesign.designs.rows import PARAMETERS, Row, parameters
+from pmldesign.errors import PmldesignError
 from pmldesign.mechanisms.exact_error import OWN_GRID
-from pmldesign.privacy.guarantees import Guarantee
-from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import at_least, at_most, of_scale, shortest
 from pmldesign.strategies.baselines.registry import usual_baselines
-from pmldesign.workloads import Workload
+from pmldesign_solvers.operators.deadline import Deadline
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -218,79 +214,32 @@ def _ratio(value: float | None) -> str | None:
     return None if value is None else f"{value:.4f}"
 
 
-def beside(
-    names: Sequence[str], announce: Callable[[str], None], rows_of: Callable[[str], Iterable[T]]
-) -> list[T]:
-    """The rows of every strategy; a note on stderr says why one has none, or that Ctrl-C came."""
-    rows: list[T] = []
+def shown_rows(
+    names: Sequence[str],
+    announce: Callable[[str], None],
+    row_of: Callable[[str], T],
+    deadline: Deadline,
+) -> Iterator[T]:
+    """The rows of strategies by name; a note on stderr says why one is missing."""
     for name in names:
         announce(f"comparing with {name!r}")
         try:
             if interrupted():  # before the table
                 raise KeyboardInterrupt
-            rows += rows_of(name)
+            if deadline.over():
+                note(f"the table ends before {name!r}: the time limit came first")
+                return
+            row = row_of(name)
         except PmldesignError as error:
             note(f"the table leaves out {name!r}: {error}")
         except KeyboardInterrupt:
             note(f"the table ends before {name!r}: interrupted")
-            break
-    return rows
+            return
+        else:
+            yield row
 
 
-def require_time(
-    deadline: float | None,
-    name: str,
-    queries: Workload,
-    guarantee: Guarantee | None,
-    neighbours: Neighbours,
-    participation: Any = None,
-    p: float = 2.0,
-    level: float | None = None,
-) -> None:
-    """Refuse the row of a baseline that would end well after a deadline of `time.perf_counter`."""
-    if deadline is not None:
-        asked = name, queries, guarantee, neighbours, participation, p, level
-        require_seconds(deadline, row_seconds(*asked))
-
-
-def require_seconds(deadline: float, seconds: float) -> None:
-    """Refuse what takes so long that it would end well after a deadline."""
-    if is_late(deadline, seconds):
-        raise InvalidInputError("the time limit came first")
-
-
-def is_late(deadline: float, seconds: float) -> bool:
-    """Whether what takes so long would end well after a deadline of `time.perf_counter`."""
-    return time.perf_counter() + seconds > deadline + BEYOND
-
-
-def usual_rows(
-    queries: Workload,
-    names: Sequence[str] = (),
-    *,
-    guarantee: Guarantee | None,
-    neighbours: Neighbours,
-    announce: Callable[[str], None],
-    deadline: float | None = None,
-    **others: Any,
-) -> list[Row]:
-    """The rows of the baselines that answer the workload in float64, within minutes.
-
-    Args:
-        queries: the workload.
-        names: of the baselines; none for the usual ones.
-        guarantee: what the noise is to meet.
-        neighbours: where there is no guarantee.
-        announce: called with a line of text before every row.
-        deadline: of `time.perf_counter`; rows that would take longer are left out.
-        others: p, the noise, its own_grid and how often a person takes part, for `compare_all`.
-    """
-
-    def rows_of(name: str) -> Sequence[Row]:
-        takes_part, p = others.get("participation"), others.get("p", 2.0)
-        require_time(deadline, name, queries, guarantee, neighbours, takes_part, p)
-        asked: dict[str, Any] = {"guarantees": [guarantee], "neighbours": neighbours}
-        (shown,) = compare_all([queries], [name], leave_out=True, **asked, **others)
-        return shown.rows
-
-    return beside(names or usual_baselines(queries), announce, rows_of)
+def usual_rows(result: Optimized, announce: Callable[[str], None]) -> list[Row]:
+    """The rows of the usual baselines; a note on stderr says why one is missing."""
+    names = usual_baselines(result.question.workload)
+    return [*shown_rows(names, announce, result.small_row, result.deadline)]

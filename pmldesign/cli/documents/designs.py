@@ -14,10 +14,12 @@ from pmldesign.cli.documents import parts
 from pmldesign.cli.documents.comparison import table_of
 from pmldesign.cli.documents.document import Document, Fact, Section
 from pmldesign.cli.documents.parts import Said
-from pmldesign.comparison.rows import Row
-from pmldesign.designs.results import Design, Optimized
+from pmldesign.designs.optimized import Optimized
+from pmldesign.designs.results import Design
+from pmldesign.designs.rows import Row
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
+from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import shortest
 from pmldesign_solvers.norm.solution import Status
 
@@ -35,26 +37,26 @@ class Designed:
     """The document of designs, said piece by piece as they are compared.
 
     Args:
-        designs: what was found.
+        result: the result.
         output: where the best strategy is written.
         at_alpha: the least probability of --at-alpha.
     """
 
-    def __init__(self, designs: Optimized, output: Path | None, at_alpha: float | None) -> None:
-        self.designs, self.design, self.output = designs, designs.norm_design, output
-        self.best = designs.mechanisms[designs.best]
+    def __init__(self, result: Optimized, output: Path | None, at_alpha: float | None) -> None:
+        self.result, self.design, self.output = result, result.design, output
+        self.best = result.best
         self.said = Said(self.best, at_alpha)
         self.shares = parts.shares_data(self.design, self.best.noise)
-        self.column = len("workload" if designs.guarantee is None else "guarantee") + 2
+        self.column = len("workload" if result.guarantee is None else "guarantee") + 2
 
     def section(self) -> Section:
         """What was asked for, before it is compared with anything."""
-        designs, design = self.designs, self.design
+        result, design = self.result, self.design
         norm = f"{parts.between(design.certificate)}, gap {design.certificate.gap:.1e}"
         steps = _counted(design.steps, "step")
         solved = _counted(design.eigendecompositions, "eigendecomposition")
         promise = [("noise", "scale equal to the sensitivity (give --epsilon to calibrate it)")]
-        if designs.guarantee is not None:
+        if result.guarantee is not None:
             promise = parts.promised(self.best.words)
         facts = [
             parts.workload_fact(design.workload),
@@ -64,7 +66,7 @@ class Designed:
             ("effort", f"{steps}, {solved}, {design.seconds:.2f} s"),
             *_kind(design, self.best.words),
             *parts.shares_facts(self.shares),
-            *_searches(designs),
+            *_searches(result),
             *promise,
             ("design", f"{self.said.noise_text}: {_errors(self.best, design.p)}"),
         ]
@@ -76,6 +78,8 @@ class Designed:
             facts.append(
                 ("largest", f"expected largest error of all queries {largest.value:.3g}{told}")
             )
+        if result.origin in result.known:
+            facts.append(("origin", f"the baseline {result.origin!r}, which no search improved"))
         facts += [*self.said.facts(), *parts.written(self.output)]
         return Section(facts=facts, column=self.column)
 
@@ -105,8 +109,8 @@ class Designed:
 
     def _data(self, lower: float | None, rows: Sequence[Row]) -> dict[str, Any]:
         """The documented keys; the best strategy is the first row."""
-        design, polished = self.design, self.designs.gaussian_design
-        searched = self.designs.laplace_design
+        design, searches = self.design, self.result.searches
+        polished, searched = searches.get(Noise.GAUSSIAN), searches.get(Noise.LAPLACE)
         schema = design.strategy.participation
         return {
             **parts.workload_data(design.workload),
@@ -134,6 +138,7 @@ class Designed:
                 "stationary": searched.settled,
                 "seconds": searched.seconds,
             },
+            "origin": self.result.origin,
             "sensitivity": self.best.sensitivity,
             "noise": {
                 "kind": self.best.noise.value,
@@ -149,16 +154,18 @@ class Designed:
         } | ({} if schema is None else {"participation": str(schema)})
 
 
-def _searches(designs: Optimized) -> list[Fact]:
-    """What became of the searches from the strategy of least norm."""
+def _searches(result: Optimized) -> list[Fact]:
+    """What became of the searches from the strategy of least norm; none for unused cube noise."""
     facts = []
-    if (polished := designs.gaussian_design) is not None:
+    if (polished := result.searches.get(Noise.GAUSSIAN)) is not None:
         start, ended = polished.starts[0], _STOPPED[polished.status]
         descent = f"from {start.before:.6g} to {start.after:.6g} for Gaussian noise"
         facts.append(("descent", f"{descent}, {polished.seconds:.1f} s{ended}"))
-    for kind, searched in (("Laplace", designs.laplace_design), ("cube", designs.cube_design)):
-        if searched is None:
+    for noise in (Noise.LAPLACE, Noise.CUBE):
+        searched = result.searches.get(noise)
+        if searched is None or (noise is Noise.CUBE and result.best.noise is not noise):
             continue
+        kind = "Laplace" if noise is Noise.LAPLACE else "cube"
         starts = f"{_counted(len(searched.starts), 'start')} for {kind} noise"
         settled = f"{searched.settled} followed to a stationary point"
         ended = f"{searched.seconds:.1f} s; {searched.status.value}"

@@ -17,7 +17,6 @@ from pmldesign.cli.documents.document import (
     Rounded,
     Section,
     Table,
-    note,
     records,
 )
 from pmldesign.designs.results import Design
@@ -29,7 +28,6 @@ from pmldesign.privacy.guarantees import PML, EnvelopePML, Guarantee, PMLGuarant
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, at_most, of_scale, shortest
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.arguments import svd_seconds
 from pmldesign.strategies.participation.schema import AnyParticipation
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import count_text
@@ -38,8 +36,6 @@ from pmldesign_solvers.certificate.cells import Certificate
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SOON = 2.0
-"""Seconds that nobody is told of."""
 WORST = 10
 """Queries that are listed by name."""
 MANY_QUERIES = 2**20
@@ -61,25 +57,10 @@ MOST_PARTS = 6
 """Whose shares are told."""
 
 
-def announced(measured: Strategy, errors: float = 0.0) -> str:
-    """The line of progress while a strategy gets noise; with seconds, if it takes some.
-
-    Args:
-        measured: the strategy.
-        errors: about how many seconds its errors take.
-    """
+def announced(measured: Strategy) -> str:
+    """The line of progress while a strategy gets its noise."""
     rows, cells = map(count_text, measured.shape)
-    unknown = [part.shape for part in measured.factors if not part.inverse_known]
-    seconds = max(errors, sum(svd_seconds(*shape) for shape in unknown))
-    about = f", up to about {math.ceil(seconds)} s" if seconds > SOON else ""
-    return f"{measured.name}: noise and errors of {rows} measurements of {cells} cells{about}"
-
-
-def note_coarse(measured: Strategy, *, pml: bool = True, what: str = "the noise") -> None:
-    """Say on standard error that noise is larger than it needs to be, if it is for lack of time."""
-    far = "cells that are all as far apart as any two" if pml else "a bound on distances of cells"
-    if measured.by_diameter:
-        note(f"{what} is for {far}, for lack of time")
+    return f"{measured.name}: noise and errors of {rows} measurements of {cells} cells"
 
 
 @dataclass(frozen=True)

@@ -4,78 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmldesign.cli.documents import parts
-from pmldesign.cli.documents.comparison import beside, require_seconds, require_time
+from pmldesign.cli.documents.comparison import shown_rows
 from pmldesign.cli.documents.document import Document, Picture, Section, Table, records
 from pmldesign.cli.documents.parts import Said
-from pmldesign.designs.rivals import mechanism_seconds, require_quick
-from pmldesign.designs.targets.least import LeastBudget
-from pmldesign.factorization import answer
-from pmldesign.mechanisms import NoiseChoice, admissible
+from pmldesign.designs.targets.least import BudgetRow, LeastBudget
 from pmldesign.privacy.outward import at_least, at_most
-from pmldesign.strategies import baseline
-from pmldesign.strategies.baselines.registry import usual_baselines
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LARGE_GAP = 1e-2
 """Beyond, bounds say little about how far the design is from the best."""
-EQUAL = "equal noise"
-"""Every query measured as often as every other one."""
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetRow:
-    """What a strategy needs for the targets.
-
-    Attributes:
-        name: of the strategy.
-        noise: the name of the one that needs less.
-        budget: epsilon, rho or mu, rounded up.
-    """
-
-    name: str
-    noise: str
-    budget: float
-
-
-def usual_budgets(
-    budget: LeastBudget,
-    noise: NoiseChoice,
-    announce: Callable[[str], None],
-    deadline: float | None = None,
-) -> list[BudgetRow]:
-    """The design, and what the usual strategies need; those that cannot are left out with a note.
-
-    "equal noise" measures the queries themselves, all with the same noise.
-    """
-    queries, guarantee = budget.workload, budget.mechanism.guarantee
-    assert guarantee is not None
-    relation = budget.design.neighbours
-
-    def rows_of(name: str) -> list[BudgetRow]:
-        called = "workload" if name == EQUAL else name
-        require_quick(called, queries, guarantee, relation)
-        level = budget.targets.level
-        require_time(deadline, called, queries, guarantee, relation, p=math.inf, level=level)
-        strategy = baseline(called, queries)
-        measured = answer(strategy, queries, relation).strategy
-        if deadline is not None:
-            asked = measured, queries, guarantee
-            kinds = admissible(guarantee, noise)
-            each = (mechanism_seconds(*asked, kind, math.inf, level) for kind in kinds)
-            require_seconds(deadline, sum(each))
-        value, kind = budget.budget_of(strategy, noise)
-        return [BudgetRow(name, kind, value)]
-
-    design = BudgetRow("design", budget.mechanism.noise_name, budget.enough)
-    usual = [name for name in usual_baselines(queries) if name != "workload"]
-    return [design, *beside((EQUAL, *usual), announce, rows_of)]
+def usual_budgets(budget: LeastBudget, announce: Callable[[str], None]) -> list[BudgetRow]:
+    """The budgets of the usual strategies; a note on stderr says why one is missing."""
+    return [*shown_rows(budget.usual, announce, budget.row, budget.deadline)]
 
 
 class Needed:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from pmldesign.arguments import non_negative, positive
+from pmldesign.arguments import positive
 from pmldesign.cli.options.fields import option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.errors import InvalidInputError
@@ -44,19 +44,16 @@ class LimitOptions:
         metavar="GAP",
         check=partial(positive, "rel_gap"),
     )
+    effort: str = option(
+        "Amount of work of searches, which nothing proves to be complete.",
+        default="normal",
+        type=click.Choice(["quick", "normal", "thorough"]),
+    )
     time_limit: float | None = option(
-        "Stop after this time (each design).",
+        "Time after which no further step begins (of each design); it is checked between steps.",
         metavar="SECONDS",
         check=partial(positive, "time_limit"),
     )
-
-
-def search_time(text: str, *, seconds: float | None = None) -> Any:
-    """--search-time SECONDS; without it searches end where they hardly gain any more."""
-    if seconds is None:
-        text += " Without it, they end where they hardly gain any more."
-    check = partial(non_negative, "search_time")
-    return option(text, default=seconds, metavar="SECONDS", check=check)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,7 +283,7 @@ class StrategyNames(click.ParamType):  # type: ignore[type-arg]  # generic from 
         incomplete: str,
     ) -> list[CompletionItem]:
         """All names after the last comma, and files."""
-        from pmldesign.comparison.tasks import DESIGNED
+        from pmldesign.comparison.tables import DESIGNED
         from pmldesign.strategies import BASELINES
 
         before, comma, last = incomplete.rpartition(",")

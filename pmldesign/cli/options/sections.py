@@ -21,7 +21,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "State": ("state", "commit", "position", "replay"),
     "Estimates": ("level", "simultaneous", "nonnegative", "integers", "quantiles", "nearest"),
     "Effort": (
-        "effort", "search_time", "time_limit", "rel_gap", "max_steps", "method", "solver", "seed",
+        "effort", "time_limit", "rel_gap", "max_steps", "method", "solver", "seed",
         "jobs", "backend", "address", "restart", "points",
     ),
     "Output": (

@@ -18,14 +18,14 @@ from itertools import count, product
 
 import numpy as np
 
-from pmldesign.designs.rivals import require_quick
+from pmldesign.designs.baselines import Baselines
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism, mechanism
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.priors import OnPriors, room_of
 from pmldesign.privacy.public_sample import SampledAlpha
-from pmldesign.strategies import BASELINES, Strategy, baseline
+from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.identity_and_rows import IdentityAndRows
 from pmldesign.workloads import Workload
 from pmldesign.workloads.union import by_attribute, tables_asked
@@ -42,16 +42,11 @@ from pmldesign_solvers.search.tent_problem import DenseGram, Gram, SeparableGram
 
 ALL_BASELINES = 256
 """Up to so many cells of an attribute every baseline is looked at (a millisecond to 20 each)."""
-USUAL = ("identity", "workload", "tree", "haar", "weighted-tree")
-"""Beyond, those that `pmldesign optimize` shows, and the best binary tree; a search over all trees
-takes 3 s on 1024 cells."""
 TREE_CELLS = 512
 """Up to so many cells of an attribute trees of every branching are looked at, as long as there is
 work left (0.1 s each, under replace 0.4 s)."""
 BRANCHINGS = (3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 """Numbers of children of trees that are looked at."""
-WRITTEN_QUERIES = 2**24
-"""Largest matrix of queries, in entries, that is a start of a search (a second)."""
 SPACING = 20
 """Cells from one row to the next of the finest level, where there is work enough."""
 NOISE_WORK, START_WORK = 14.0, 9.0
@@ -62,25 +57,7 @@ CACHED_CELLS, MEMORY_WORK = 2**16, 3e3
 """Of more cells every entry of the rows is as much besides, as they do not stay in the cache."""
 
 
-def baselines(
-    workload: Workload, guarantee: Guarantee, *, all_up_to: int = ALL_BASELINES
-) -> Iterator[Strategy]:
-    """The baselines to begin from, unless they would take minutes.
-
-    Args:
-        workload: what is to be answered.
-        guarantee: what the noise is to meet.
-        all_up_to: cells of an attribute beyond which only those of USUAL are looked at.
-    """
-    queries, cells = workload.shape
-    few = max(part.shape[1] for part in by_attribute(workload)) <= all_up_to
-    written = cells <= WRITTEN_CELLS or not workload.domain
-    for name in [entry.name for entry in BASELINES] if few else USUAL:
-        if name != "workload" or not written or queries * cells <= WRITTEN_QUERIES:
-            yield from _if_quick(name, workload, guarantee)
-
-
-def trees(workload: Workload, guarantee: Guarantee) -> Iterator[Strategy]:
+def trees(workload: Workload, guarantee: Guarantee, baselines: Baselines) -> Iterator[Strategy]:
     """Trees with several numbers of children, plain and weighted, of workloads in order.
 
     Tables have none: on 20 random unions no tree came near weighted tables, and the distances of
@@ -90,14 +67,10 @@ def trees(workload: Workload, guarantee: Guarantee) -> Iterator[Strategy]:
     if wide or tables_asked(workload) is not None:
         return
     for kind, children in product(("tree", "weighted-tree"), BRANCHINGS):
-        yield from _if_quick(f"{kind}:{children}", workload, guarantee)
-
-
-def _if_quick(name: str, workload: Workload, guarantee: Guarantee) -> Iterator[Strategy]:
-    """The baseline, unless its matrix is too large or takes too long."""
-    with suppress(InvalidInputError):
-        require_quick(name, workload, guarantee, guarantee.neighbours)
-        yield baseline(name, workload)
+        name = f"{kind}:{children}"
+        with suppress(InvalidInputError):
+            baselines.require_small(name, guarantee)
+            yield baseline(name, workload)
 
 
 def with_noise(

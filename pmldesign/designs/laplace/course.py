@@ -17,9 +17,9 @@ from itertools import chain
 
 import numpy as np
 
+from pmldesign.designs.baselines import Baselines
 from pmldesign.designs.laplace.candidates import (
     ALL_BASELINES,
-    baselines,
     has_order,
     promising,
     scale_rule,
@@ -35,7 +35,7 @@ from pmldesign.factorization import public_for
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee, PureDP
 from pmldesign.privacy.neighbours import Neighbours, distinct_columns
-from pmldesign.strategies import Strategy, baseline, product_strategy
+from pmldesign.strategies import Strategy, product_strategy
 from pmldesign.strategies.baselines.nested import OrbitCounts, known_places, nested_of, of_weights
 from pmldesign.strategies.identity_and_rows import IdentityAndRows, outweigh
 from pmldesign.workloads import DenseWorkload, Workload
@@ -75,6 +75,7 @@ class LaplaceSearch:
 
     Attributes:
         work: when it stops.
+        baselines: of the workload.
         mechanisms: candidates with their noise, whose errors are exact.
         table: starts and what became of them.
         designs: what was found for the queries of single attributes.
@@ -87,25 +88,26 @@ class LaplaceSearch:
     seed: int
     least_gain: float
     callback: Callable[[SearchStep], None] | None
+    baselines: Baselines
     mechanisms: list[Mechanism] = field(default_factory=list)
     table: list[Start] = field(default_factory=list)
     designs: dict[Workload, Array] = field(default_factory=dict)
 
     def run(self, starts: list[Strategy]) -> Searched:
         """Candidates, then a descent where that is affordable; the best of all."""
-        begin, workload, guarantee = time.perf_counter(), self.workload, self.guarantee
+        begin, guarantee = time.perf_counter(), self.guarantee
         structured = list(self._structured())
 
         def candidates() -> Iterator[Strategy]:
-            return self._some(chain(structured, starts, baselines(workload, guarantee)))
+            return self._some(chain(structured, starts, self._known(self.baselines, guarantee)))
 
-        status, searched = Status.UNSEARCHED, _is_searched(workload) and self._affords_pairs()
-        if has_order(workload):
+        status, searched = Status.UNSEARCHED, _is_searched(self.workload) and self._affords_pairs()
+        if has_order(self.workload):
             status = self._tents(candidates())
             others_gain = self._best() is not self.mechanisms[0]
             searched = searched and others_gain and status is Status.COMPLETED
         elif not searched:
-            if workload.public:
+            if self.workload.public:
                 status = Status.COMPLETED
             self._compare(candidates())
             self._compare_trees()
@@ -127,6 +129,11 @@ class LaplaceSearch:
             seconds=time.perf_counter() - begin,
         )
 
+    def _known(self, baselines: Baselines, guarantee: Guarantee) -> Iterator[Strategy]:
+        """The baselines to begin from."""
+        for name in baselines.small(guarantee, all_up_to=ALL_BASELINES):
+            yield baselines.strategy(name)
+
     @property
     def _few(self) -> bool:
         """Whether cells are so few that all candidates are looked at, whatever work is left."""
@@ -147,7 +154,7 @@ class LaplaceSearch:
         else:
             return
         if IDENTITY not in seen:
-            yield baseline(IDENTITY, self.workload)
+            yield self.baselines.strategy(IDENTITY)
 
     def _affords_pairs(self) -> bool:
         """Whether there is work left for all pairs of cells, and for the order of many cells."""
@@ -163,7 +170,7 @@ class LaplaceSearch:
     def _compare_trees(self) -> None:
         """Put noise on trees of every branching that is usual, where they can be better."""
         if not self.work.over():
-            few = trees(self.workload, self.guarantee)
+            few = trees(self.workload, self.guarantee, self.baselines)
             self._compare(self._some(promising(few, self._best(), self.p)))
 
     def _best(self) -> Mechanism:
@@ -330,7 +337,8 @@ class LaplaceSearch:
         if queries not in self.designs:
             share = 8 if _is_searched(self.workload) else 4
             part = self.work.part(1 / share)
-            named = {start.name: start.matrix for start in baselines(queries, PureDP(1.0))}
+            few = self._known(Baselines(queries, Neighbours.ADD_REMOVE), PureDP(1.0))
+            named = {start.name: start.matrix for start in few}
             solution = self._solve(AddRemoveL1(1.0), named, part, workload=queries)
             self.designs[queries] = solution.strategy
         return self.designs[queries]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pmldesign.arguments import exponent, member, positive
+from pmldesign.designs.baselines import Baselines
 from pmldesign.designs.laplace.course import LaplaceSearch
 from pmldesign.designs.results import Searched
 from pmldesign.errors import InvalidInputError
@@ -33,6 +34,7 @@ def laplace_design(
     p: float = 2.0,
     starts: Iterable[Strategy] = (),
     seed: int = 0,
+    baselines: Baselines | None = None,
     effort: Effort | str = Effort.NORMAL,
     time_limit: float | Deadline | None = None,
     callback: Callable[[SearchStep], None] | None = None,
@@ -48,6 +50,7 @@ def laplace_design(
             product of the best ones found for its factors; the answer is at least as good as every
             one of them that answers the workload.
         seed: of the random starts; the same seed gives the same strategy before the time limit.
+        baselines: of the workload; None builds them here.
         effort: "quick", "normal" or "thorough": how much work the search does.
         time_limit: in seconds, or a deadline; None for none.
         callback: called with every `SearchStep`. Ctrl-C during the search returns the best so far.
@@ -70,7 +73,8 @@ def laplace_design(
     cells = workload.shape[1]
     require_feasible(guarantee, cells, noise="laplace", p=p)
     work = Work(effort.work, Deadline.of(time_limit))
-    search = LaplaceSearch(workload, guarantee, p, work, seed, effort.least_gain, callback)
+    known = baselines or Baselines(workload, guarantee.neighbours)
+    search = LaplaceSearch(workload, guarantee, p, work, seed, effort.least_gain, callback, known)
     try:
         return search.run(list(starts))
     except ValueError as error:

@@ -50,6 +50,9 @@ KINDS_AT_ONCE = 2**22
 """Entries of kinds of rows that are formed at a time."""
 WIDTH_ROUNDING = 1e-7
 """Relative, of a half-width of Laplace noise: its law is inverted to 1e-9 or better."""
+PUBLISHED = 2e-4
+"""Part of a standard deviation by which published intervals may be wider: a release rounds its
+estimates by half of 1e-4, and the ends of intervals outwards."""
 
 
 @dataclass(frozen=True)
@@ -208,16 +211,23 @@ def _of_labels(
 
 
 def largest_size(factorization: Factorization, noise: Noise, level: float | None) -> float:
-    """Largest half-width of an answer under noise of scale 1, rounded up.
+    """Largest half-width of a published answer under noise of scale 1, rounded up.
 
     Args:
         factorization: of the queries.
         noise: Gaussian or Laplace.
         level: of the intervals; None for the largest standard deviation.
     """
-    if level is None or noise is Noise.GAUSSIAN:
-        spread = factorization.unit_error(noise, math.inf)
-        return spread if level is None else spread * gaussian_quantile(level) * (1 + 1e-14)
+    spread = factorization.unit_error(noise, math.inf)
+    if level is None:
+        return spread
+    if noise is Noise.GAUSSIAN:
+        return spread * (gaussian_quantile(level) + PUBLISHED) * (1 + 1e-14)
+    return _laplace_width(factorization, level) + PUBLISHED * spread
+
+
+def _laplace_width(factorization: Factorization, level: float) -> float:
+    """Largest half-width of an answer under Laplace noise of scale 1, rounded up."""
     strategy, workload, miss = factorization.strategy, factorization.workload, 1 - level
     if not is_inverted(strategy, workload):
         spreads = math.sqrt(2) * factorization.deviations

@@ -25,7 +25,7 @@ budget at a smaller one. Half-widths there are whole, and no law of them is inve
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
@@ -35,7 +35,8 @@ from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
 from pmldesign.designs.targets.accuracy import largest_size, least_share
 from pmldesign.errors import InfeasibleError, PmldesignError, VacuousGuaranteeError
 from pmldesign.factorization import Factorization
-from pmldesign.mechanisms import calibrated, on_own_grid, own_grid_gain
+from pmldesign.mechanisms import Mechanism, calibrated, on_own_grid, own_grid_gain
+from pmldesign.mechanisms.exact_error import OWN_GRID
 from pmldesign.privacy.calibration import Calibration, calibrate
 from pmldesign.privacy.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.guarantees import (
@@ -86,34 +87,24 @@ def budget_in(guarantee: Guarantee) -> float:
     return float(getattr(guarantee, budget_name(guarantee)))
 
 
-def least_for(
-    factorization: Factorization, guarantee: Guarantee, noise: Noise, level: float | None = None
-) -> float:
-    """The least budget at which this strategy for B has no standard deviation above 1.
-
-    Ten digits, rounded up; arguments as for `least_noise`.
-    """
-    return budget_in(least_noise(factorization, guarantee, noise, level).guarantee)
-
-
 def least_noise(
-    factorization: Factorization, guarantee: Guarantee, noise: Noise, level: float | None
+    factorization: Factorization, guarantee: Guarantee, noise: Noise, largest: float
 ) -> Calibration:
     """The noise for the least budget at which this strategy for B has no deviation above 1.
 
     Args:
         factorization: of B.
-        guarantee: of which the budget is looked for; the one that it has does not count.
+        guarantee: of which the budget is searched; the one that it has does not count.
         noise: Gaussian or Laplace.
-        level: of the intervals whose half-widths are to be at most 1 instead; None for none.
+        largest: standard deviation, or half-width, of an answer under noise of scale 1.
 
     Returns:
         The calibration for a budget of ten digits, rounded up, whose scale is small enough.
 
     Raises:
-        InfeasibleError: no budget does, or only one that protects nobody.
+        InfeasibleError: no budget does, or only one that protects no one.
     """
-    strategy, largest = factorization.strategy, largest_size(factorization, noise, level)
+    strategy = factorization.strategy
     sensitivity, near = factorization.sensitivity(noise), None
     if largest == 0 or sensitivity == 0:
         return calibrate(strategy, with_budget(guarantee, LEAST_BUDGET), noise=noise)
@@ -273,10 +264,18 @@ def _impossible(guarantee: Guarantee) -> PmldesignError:
 
 
 class Answer(NamedTuple):
-    """What a strategy needs with one noise, perhaps on the grid of whole measurements."""
+    """The least budget of a strategy with one kind of noise, perhaps integer-valued.
+
+    Attributes:
+        calibration: of the noise, for the budget.
+        factorization: the strategy on B.
+        largest: standard deviation, or half-width, of an answer to B under noise of scale 1.
+        own_grid: whether the noise is integer-valued.
+    """
 
     calibration: Calibration
-    strategy: Strategy
+    factorization: Factorization
+    largest: float
     own_grid: bool = False
 
     @property
@@ -289,32 +288,38 @@ class Answer(NamedTuple):
         """Its kind."""
         return self.calibration.noise
 
+    @property
+    def noise_name(self) -> str:
+        """What tables call the noise."""
+        return self.noise.value + OWN_GRID * self.own_grid
 
-def needs(
-    strategy: Strategy,
+
+def needed(
     factorization: Factorization,
     guarantee: Guarantee,
-    kinds: Iterable[Noise],
+    noise: Noise,
     level: float | None,
     own_grid: bool | None,
-) -> Iterator[Answer]:
-    """What a strategy needs with every noise.
+) -> Answer:
+    """The least budget of a strategy with one kind of noise.
 
     Args:
-        strategy: as it is measured.
-        factorization: of it on the queries over their targets.
-        guarantee: of which the budget is looked for.
-        kinds: of noise.
+        factorization: of the strategy on the queries over their targets.
+        guarantee: of which the budget is searched.
+        noise: Gaussian or Laplace.
         level: of intervals; None for standard deviations.
         own_grid: as for `on_own_grid`.
+
+    Raises:
+        InfeasibleError, VacuousGuaranteeError: no budget is enough.
     """
-    for kind in kinds:
-        enough = least_noise(factorization, guarantee, kind, level)
-        yield Answer(enough, strategy)
-        if kind is Noise.LAPLACE and level is None:
-            less = _least_on_grid(factorization, enough, own_grid)
-            if less is not None:
-                yield Answer(less, strategy, own_grid=True)
+    largest = largest_size(factorization, noise, level)
+    enough = least_noise(factorization, guarantee, noise, largest)
+    if noise is Noise.LAPLACE and level is None:
+        less = _least_on_grid(factorization, enough, own_grid)
+        if less is not None:
+            return Answer(less, factorization, largest, own_grid=True)
+    return Answer(enough, factorization, largest)
 
 
 def _least_on_grid(
@@ -333,7 +338,8 @@ def _least_on_grid(
     guarantee = enough.guarantee
     if asked is False or not isinstance(guarantee, PureDP | ApproxDP):
         return None
-    gain = own_grid_gain(calibrated(factorization, guarantee, Noise.LAPLACE))
+    sensitivity = factorization.sensitivity(Noise.LAPLACE)
+    gain = own_grid_gain(Mechanism(factorization, Noise.LAPLACE, sensitivity, enough.scale, enough))
     if gain is None or gain[1] >= guarantee.epsilon:
         return None
     less = float(rounded_up(gain[1] * (1 + SAFETY), BUDGET_DIGITS))

@@ -27,7 +27,7 @@ import numpy as np
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import root_above
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.baselines.toeplitz import toeplitz_rate
+from pmldesign.strategies.baselines.toeplitz import squared_weights
 from pmldesign.strategies.baselines.trees import haar_wavelet, level_widths, tree
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
@@ -70,9 +70,10 @@ class LongTree(Strategy):
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
-        if toeplitz_rate(workload) != self.rate or workload.shape[1] != self.cells:
+        squares = squared_weights(workload, self.rate)
+        if squares is None or workload.shape[1] != self.cells:
             return super().variances(workload)
-        return self._tree() if self.branching else self._haar()
+        return squares * (self._tree() if self.branching else self._haar())
 
     def _tree(self) -> Array:
         n = self.cells

@@ -85,9 +85,10 @@ class ToeplitzStrategy(StructuredStrategy):
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
-        if toeplitz_rate(workload) != self.rate or workload.shape[1] != self.cells:
+        squares = squared_weights(workload, self.rate)
+        if squares is None or workload.shape[1] != self.cells:
             return super().variances(workload)
-        return np.asarray(np.cumsum(self.answers**2))
+        return np.asarray(squares * np.cumsum(self.answers**2))
 
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
@@ -120,6 +121,14 @@ def toeplitz_rate(workload: Workload) -> float | None:
         return None
     plain = problem.query_squares[0] == problem.step_squares[0] == 1.0
     return float(problem.rates[0]) if plain else None
+
+
+def squared_weights(workload: Workload, rate: float) -> Array | None:
+    """Squares of the weights of running sums of one rate, shape (m,); None for other queries."""
+    problem = workload.running_sums
+    if problem is None or (problem.rates != rate).any() or (problem.step_squares != 1.0).any():
+        return None
+    return problem.query_squares
 
 
 def toeplitz_baseline(name: str, n: int, rate: float) -> ToeplitzStrategy | None:

@@ -1,60 +1,51 @@
-"""One line of a comparison: a strategy with its noise, its error, and how good that can be.
+"""One row of a table: a strategy with calibrated noise, its exact error, and lower bounds on it.
 
-Two lower bounds on the error come with a certified norm (docs/bounds.md): for every mechanism that
-meets the guarantee, the least variance or, at 2 < p < inf, the least moment, which no other bound
-known here exceeds; and for the class of the row, Gaussian noise of any covariance or Laplace noise
-on any strategy; discrete noise on whole measurements is in neither. Without a guarantee the scale
-is the sensitivity, and the errors of these classes are at least c_p gamma_(p)(A) and
-sqrt(2) c_p gamma_(p)(A).
-
-Mechanisms of your own are rows too, with other noise or another reconstruction:
-M(x) = L (R x + z), L R = A, with uncorrelated noise z of one variance on the measurements. You say
-which variance a guarantee asks for at a sensitivity; errors follow, at p = 2 and p = inf from
-variances alone. That this noise meets the guarantee is your claim: nothing here checks it, and no
-release draws it.
+A certified norm gives two lower bounds (docs/bounds.md). One is for every mechanism that satisfies
+the guarantee: the least variance or, at 2 < p < inf, the least moment; no other bound in this
+package exceeds both. The other is for the class of the row: Gaussian noise of any covariance, or
+Laplace noise on any strategy; integer-valued noise belongs to neither class. Without a guarantee
+the scale of the noise is the sensitivity, and the errors of these classes are at least
+c_p gamma_(p)(A) and sqrt(2) c_p gamma_(p)(A), with c_p the root of the p-th absolute moment of
+N(0, 1).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from pmldesign.arguments import finite_matrix, instance, positive, shown
 from pmldesign.bounds.bound import BoundProblem
 from pmldesign.bounds.lower import gaussian_class, laplace_class, least_moment, least_variance
-from pmldesign.designs.rivals import CLOSE
 from pmldesign.errors import InvalidInputError
-from pmldesign.factorization import Factorization, answer
-from pmldesign.mechanisms import Mechanism
+from pmldesign.factorization import Factorization
+from pmldesign.mechanisms import Mechanism, admissible, calibrated, on_own_grid, smallest_error
 from pmldesign.mechanisms.exact_error import OWN_GRID
 from pmldesign.privacy.curves import PrivacyCurve, curve_of, pure_curve
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.loss import Fallback
-from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.noise import Noise, gaussian_moment_root
-from pmldesign.strategies import as_strategy
 from pmldesign.workloads import Workload
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.operators.operator import Array
 
+if TYPE_CHECKING:
+    from pmldesign.designs.questions import Question
+
+DESIGN, LEAST_NORM = "design", "least-norm"
+"""Names of the best row, and of the strategy of least norm."""
+CLOSE = 1e-6
+"""Relative difference below which two errors count as equal."""
 BOUND_ROUNDING = 1e-12
 """Relative rounding of a lower bound computed here, downwards."""
 OWN = "own"
-"""Noise that is not ours (`OwnMechanism`)."""
+"""Noise of a mechanism of the caller (`comparison.own.OwnMechanism`)."""
 SHOWN = ("p", "noise", "sensitivity", "scale", "error", "rmse", "max_std", "ratio")
 UNWEIGHTED = ("unweighted_error", "unweighted_rmse", "unweighted_max_std")
 PARAMETERS = ("epsilon", "delta", "alpha", "rho", "mu", "order")
 """Numbers of guarantees."""
 BOUNDS = ("norm", "lower_bound", "over_lower_bound", "class_bound", "over_class_bound")
-"""Columns of a row, those of queries without their weights where there are weights."""
-NOISES = {"l1": Noise.LAPLACE, "l2": Noise.GAUSSIAN, "linf": Noise.CUBE}
-"""Whose sensitivity is in which norm."""
-EXACT = 1e-9
-"""Largest part of A, entry by entry, that L R may differ from it."""
+"""Columns of a row; those of the queries without weights only if there are weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +66,8 @@ class Row:
         ratio: error over the smallest error of its group: the same workload, p and guarantee.
         workload: its name.
         guarantee: what the scale was calibrated to; None for a scale equal to the sensitivity.
-        norm: tr_{p/2}(L L^T)^(1/2) times the l2 sensitivity: at least gamma_(p)(A).
+        norm: tr_{p/2}(L L^T)^(1/2) times the l2 sensitivity: at least gamma_(p)(A); None if that
+            sensitivity takes a matrix that is too large.
         lower_bound: no mechanism that meets the guarantee has a smaller error (under PML: no
             additive noise that serves every number of records); None where none is known.
         class_bound: no Gaussian mechanism, or no Laplace noise on a strategy, has a smaller error.
@@ -83,6 +75,8 @@ class Row:
         unweighted_rmse: their root mean squared error.
         unweighted_max_std: their largest standard deviation.
         fallback: what is left of a guarantee under PML if alpha is wrong; None for others.
+        mechanism: the strategy with its noise; None in a comparison, whose rows may come from
+            other processes.
     """
 
     strategy: str
@@ -96,13 +90,14 @@ class Row:
     ratio: float
     workload: str
     guarantee: Guarantee | None
-    norm: float
+    norm: float | None
     lower_bound: float | None = None
     class_bound: float | None = None
     unweighted_error: float | None = None
     unweighted_rmse: float | None = None
     unweighted_max_std: float | None = None
     fallback: Fallback | None = None
+    mechanism: Mechanism | None = field(default=None, compare=False, repr=False)
 
     @property
     def privacy(self) -> PrivacyCurve | None:
@@ -157,9 +152,34 @@ def parameters(guarantee: Guarantee | None) -> dict[str, float | None]:
     return {name: n for name, n in numbers.items() if n is not None or name in always}
 
 
-def as_row(name: str, p: float, mechanism: Mechanism) -> Row:
-    """A mechanism as a row, not yet compared."""
-    plain = mechanism.unweighted
+def row_of(name: str, factorization: Factorization, question: Question) -> Row:
+    """The row of a strategy: the admissible noise with the smallest error, calibrated exactly.
+
+    Args:
+        name: of the row.
+        factorization: the strategy on the workload of the question.
+        question: with the guarantee, the noise and p.
+
+    Raises:
+        InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `calibrated`.
+    """
+    sampled = factorization.strategy.sampling is not None
+    kinds = admissible(question.guarantee, question.noise, question.p, sampled=sampled)
+    return row_with(name, factorization, question, kinds)
+
+
+def row_with(
+    name: str, factorization: Factorization, question: Question, kinds: Iterable[Noise]
+) -> Row:
+    """The row of a strategy with the best of these kinds of noise; see `row_of`."""
+    p, guarantee, grid = question.p, question.guarantee, question.options.own_grid
+    noisy = [on_own_grid(calibrated(factorization, guarantee, kind), p, grid) for kind in kinds]
+    return as_row(name, replace(smallest_error(noisy, p), p=p))
+
+
+def as_row(name: str, mechanism: Mechanism) -> Row:
+    """A mechanism as a row, at the p that it was chosen for; not yet compared."""
+    plain, p = mechanism.unweighted, mechanism.p
     return Row(
         strategy=name,
         p=p,
@@ -171,26 +191,39 @@ def as_row(name: str, p: float, mechanism: Mechanism) -> Row:
         max_std=mechanism.known_max_std,
         ratio=1.0,
         workload=mechanism.workload.name,
-        guarantee=None if mechanism.calibration is None else mechanism.calibration.guarantee,
-        norm=mechanism.factorization.norm(p),
+        guarantee=mechanism.guarantee,
+        norm=_norm(mechanism.factorization, p),
         unweighted_error=None if plain is None else plain.error(p),
         unweighted_rmse=None if plain is None else plain.rmse,
         unweighted_max_std=None if plain is None else plain.max_std,
         fallback=mechanism.fallback,
+        mechanism=mechanism,
     )
 
 
+def _norm(factorization: Factorization, p: float) -> float | None:
+    """The norm that the strategy attains; None if its l2 sensitivity takes too large a matrix."""
+    try:
+        return factorization.norm(p)
+    except InvalidInputError:
+        return None
+
+
+def better(first: Row, second: Row) -> Row:
+    """The second row if its error is smaller by more than CLOSE, else the first."""
+    return second if second.error < first.error * (1 - CLOSE) else first
+
+
 def with_ratios(rows: Sequence[Row]) -> tuple[Row, ...]:
-    """The rows with their errors set against the smallest one; ratio 1 up to CLOSE above it."""
+    """The rows with the ratio of their errors to the smallest one; 1 up to CLOSE above it."""
     best = min(row.error for row in rows)
     ratios = [row.error / best if row.error > best * (1 + CLOSE) > 0 else 1.0 for row in rows]
     return tuple(replace(row, ratio=ratio) for row, ratio in zip(rows, ratios, strict=True))
 
 
-def best_first(rows: Sequence[Row]) -> list[Row]:
-    """The rows, the first one of ratio 1 moved to the front."""
-    best = [row.ratio for row in rows].index(1.0)
-    return [rows[best], *rows[:best], *rows[best + 1 :]]
+def ranked(best: Row, others: Iterable[Row]) -> tuple[Row, ...]:
+    """The best row, then the others by their errors, with ratios."""
+    return with_ratios([best, *sorted(others, key=lambda row: row.error)])
 
 
 def with_bounds(rows: Sequence[Row], workload: Workload, norm: Certificate) -> tuple[Row, ...]:
@@ -222,87 +255,3 @@ def with_bounds(rows: Sequence[Row], workload: Workload, norm: Certificate) -> t
     return tuple(
         replace(row, lower_bound=lower, class_bound=by_noise.get(row.noise)) for row in rows
     )
-
-
-@dataclass(frozen=True, eq=False)
-class OwnMechanism:
-    """A mechanism of yours, for `compare`.
-
-    Args:
-        name: of its row.
-        strategy: R, whatever `mechanism` takes: "identity", a matrix of shape (r, n), a design.
-        variance: of the noise on each measurement, as a function of the guarantee (None where the
-            comparison has none) and of the sensitivity. At the sensitivity 1 without a guarantee
-            Laplace noise has 2, Gaussian noise 1.
-        norm: of the sensitivity: "l1", "l2" or "linf".
-        reconstruction: L, shape (m, r); None for A R^+, the least squares one.
-
-    Raises:
-        InvalidInputError: an argument of another kind.
-    """
-
-    name: str
-    strategy: Any
-    variance: Callable[[Guarantee | None, float], float]
-    norm: Norm = "l1"
-    reconstruction: Any = None
-
-    def __post_init__(self) -> None:
-        instance("name", self.name, str, "a text")
-        instance("variance", self.variance, Callable, "a function of guarantee and sensitivity")
-        if not isinstance(self.norm, str) or self.norm not in NOISES:
-            raise InvalidInputError(
-                f"norm must be one of {', '.join(NOISES)}, got {shown(self.norm)}"
-            )
-
-    def row(
-        self, workload: Workload, neighbours: Neighbours, guarantee: Guarantee | None, p: float
-    ) -> Row:
-        """Its row at p = 2 or inf.
-
-        Raises:
-            InvalidInputError: another p, a strategy or reconstruction that does not answer the
-                workload, or a variance that is no positive number.
-        """
-        if p not in (2, math.inf):
-            raise InvalidInputError(
-                f"{self.name}: errors of mechanisms of your own follow from variances, at p = 2 and"
-                f" inf alone; got p = {p:g}"
-            )
-        factorization = answer(as_strategy(self.strategy, workload), workload, neighbours)
-        sensitivity = factorization.sensitivity(NOISES[self.norm])
-        variance = positive(f"variance of {self.name}", self.variance(guarantee, sensitivity))
-        deviations = math.sqrt(variance) * self._deviations(factorization)
-        size, largest = float(np.linalg.norm(deviations)), float(deviations.max())
-        return Row(
-            strategy=self.name,
-            p=p,
-            noise=OWN,
-            sensitivity=sensitivity,
-            scale=math.sqrt(variance),
-            error=size if p == 2 else largest,
-            rmse=size / math.sqrt(len(deviations)),
-            max_std=largest,
-            ratio=1.0,
-            workload=factorization.workload.name,
-            guarantee=guarantee,
-            norm=factorization.norm(p),
-        )
-
-    def _deviations(self, factorization: Factorization) -> Array:
-        """Standard deviations of the answers per unit of noise: norms of the rows of L."""
-        if self.reconstruction is None:
-            return factorization.deviations
-        name = f"reconstruction of {self.name}"
-        given = finite_matrix(name, self.reconstruction)
-        measured, asked = factorization.strategy.matrix, factorization.workload.to_dense()
-        if given.shape != (len(asked), len(measured)):
-            raise InvalidInputError(
-                f"{name} must have shape {(len(asked), len(measured))}, got {given.shape}"
-            )
-        off = np.abs(given @ measured - asked).max()
-        if off > EXACT * max(1.0, float(np.abs(asked).max())):
-            raise InvalidInputError(
-                f"{name} times the strategy must be the workload; an entry is {off:.3g} off"
-            )
-        return np.asarray(np.linalg.norm(given, axis=1))
