@@ -62,9 +62,10 @@ class Searches:
         ):
             if self.interrupted or self.question.streaming:
                 break
-            result = search()
-            if result is not None:
-                self.found[noise] = result
+            with self.deadline.catching():  # between its steps; what is found so far is kept
+                result = search()
+                if result is not None:
+                    self.found[noise] = result
         return self.found
 
     def _leave_to_search(self) -> None:
@@ -76,7 +77,7 @@ class Searches:
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended a search, or the design."""
         statuses = [self.design.status, *(searched.status for searched in self.found.values())]
-        return Status.INTERRUPTED in statuses
+        return self.deadline.interrupted or Status.INTERRUPTED in statuses
 
     @property
     def large(self) -> bool:
