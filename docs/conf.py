@@ -48,6 +48,11 @@ PICTURES = HERE / "pictures"
 EXAMPLES = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+def list_commands(_app: Any) -> None:
+    """Write the reference of the commands."""
+    runpy.run_path(str(HERE / "commands.py"))["write"](HERE / "reference" / "commands")
+
+
 def draw(_app: Any) -> None:
     """Run what the gallery says, and draw the studies of the examples."""
     from pmldesign.cli import main
@@ -55,7 +60,7 @@ def draw(_app: Any) -> None:
     PICTURES.mkdir(exist_ok=True)
     names: dict[str, Any] = {}
     with contextlib.chdir(PICTURES):
-        for kind, body in EXAMPLES.findall((HERE / "gallery.md").read_text()):
+        for kind, body in EXAMPLES.findall((HERE / "guides" / "gallery.md").read_text()):
             if kind == "python":
                 exec(body, names)
             for line in re.findall(r"^\$ pmldesign (.*) > \S+$", body, re.MULTILINE):
@@ -138,10 +143,10 @@ def block(self: Any, node: Any) -> None:
     raise nodes.SkipNode
 
 
-def own_files(_app: Any, _docname: str, source: list[str]) -> None:
+def own_files(_app: Any, name: str, source: list[str]) -> None:
     """Links to files of the project that are no pages are shown as their names."""
     source[0] = re.sub(
-        r"(?<!!)\[([^\]]+)\]\(\.\./([^)]+)\)",
+        r"(?<!!)\[([^\]]+)\]\(%s([^)]+)\)" % (r"\.\./" * (1 + name.count("/"))),
         lambda match: f"{match[1]} (`{escape(match[2])}`)",
         source[0],
     )
@@ -150,6 +155,7 @@ def own_files(_app: Any, _docname: str, source: list[str]) -> None:
 def setup(app: Any) -> None:
     """What Sphinx calls."""
     app.add_html_math_renderer("mathml", (inline, None), (block, None))
+    app.connect("builder-inited", list_commands)
     app.connect("builder-inited", draw)
     app.connect("autodoc-process-docstring", as_text, priority=400)
     app.connect("source-read", own_files)

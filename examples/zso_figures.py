@@ -4,7 +4,7 @@
 
 writes zso_figure_1.csv, zso_figure_2.csv and a PNG of each, to examples/output by default.
 Theorem 2 of the paper is drawn as what it is, the leakage at extreme outputs: a lower bound on the
-worst case (see docs/errata.md). Calibrate with Corollary 1.
+worst case (see docs/background/errata.md). Calibrate with Corollary 1.
 
 References:
     [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries, Sec. III.

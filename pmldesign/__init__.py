@@ -7,7 +7,7 @@
     noisy = pml.optimize(queries, pml.ApproxDP(1, 1e-6)).best           # and its noise
 
 Every function takes a workload as a name, a matrix, a data frame or a Workload, and a strategy as a
-name, a matrix, a factorization or a Strategy. docs/python.md is the manual.
+name, a matrix, a factorization or a Strategy. docs/guides/python.md is the manual.
 
 Names are loaded when they are first used, so that `import pmldesign` imports nothing; the stub
 beside this file lists them with their homes.

@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pmldesign._version import FORMAT, version
 
 UNBIASED, FORKED = "0.14.2", (0, 15, 0)
-"""The first OpenDP whose exact noise has its law (docs/errata.md), and the last version with
-pre-releases that may be older than it."""
+"""The first OpenDP whose exact noise has its law (docs/background/errata.md), and the last
+version with pre-releases that may be older than it."""
 
 
 def require_extra(what: str, package: str, extra: str, instead: str = "") -> None:

@@ -27,7 +27,7 @@ PAGES = [
     if (ROOT / name).exists()
 ] + sorted((ROOT / "docs").rglob("*.md"))
 CODE = [path for room in ("pmldesign", "solvers") for path in sorted((ROOT / room).rglob("*.py"))]
-MATHEMATICS = ("docs/background/", "docs/mathematics.md", "docs/envelope-proofs.md")
+MATHEMATICS = ("docs/background/", "docs/background/norm.md", "docs/background/envelope.md")
 """Pages with proofs, whose sentences hold formulas and may be longer."""
 MOST_WORDS, MOST_IN_CELL = 45, 120
 

@@ -1,9 +1,10 @@
 """Is the lower bound of [SPP] Theorem 5 the envelope? Linear programs on thousands of priors.
 
 Randomized response with random k, eps_r, prior and delta. Where the prior satisfies the condition
-of the theorem, its authors conjecture that their lower bound h is exact; docs/envelope-proofs.md
-has a proof. This study checks h and the closed form for every prior against certified programs.
-Writes the instances where h is not the envelope to conjecture.csv beside this file (two minutes):
+of the theorem, its authors conjecture that their lower bound h is exact.
+docs/background/envelope.md has a proof. This study checks h and the closed form for every prior
+against certified programs. Writes the instances where h is not the envelope to conjecture.csv
+beside this file (two minutes):
 
     python examples/envelope/conjecture.py
 

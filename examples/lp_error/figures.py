@@ -8,7 +8,7 @@ certified norms of the rows.
 
 References:
     [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Theorems 1.5, 1.6,
-    2.11, 2.12 and D.1, with the constants and conditions of docs/bounds.md.
+    2.11, 2.12 and D.1, with the constants and conditions of docs/background/lower-bounds.md.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Bound(Displayed):
         value: the bound, at least 0; None where it does not hold.
         mechanisms: the mechanisms that it speaks of.
         reason: the conditions and how they are met, or why it does not hold.
-        source: paper and statement, or the section of docs/bounds.md with the proof.
+        source: paper and statement, or the section of docs/background/lower-bounds.md.
     """
 
     name: str

@@ -14,7 +14,8 @@ w_i,
 which stands beside it. `one_dimensional` has both.
 Gaussian noise and mixtures of it have E abs(z_i)^p >= c_p^p Var(z_i)^(p/2) besides, a factor c_p.
 Averaging a mechanism over a large box of data makes its noise additive with the same epsilon, delta
-and no larger error, so that under DP the bounds speak of every mechanism. Proofs: docs/bounds.md.
+and no larger error, so that under DP the bounds speak of every mechanism.
+Proofs: docs/background/lower-bounds.md.
 
 Those of [ZLU] have constants that their proofs support, and their conditions are checked.
 Theorem 2.1 (additive noise). With d' = 2 delta/(1 - e^-eps), if
@@ -29,7 +30,8 @@ Every mechanism: the same at (2 eps, e^eps delta) (Theorem 2.9). Theorems 1.3, 2
     parity       m^(1/2 + 1/p), which is gamma_(p)(A) exactly.
 
 As printed, Theorem 2.1 has the constant 1/8, the exponent 1 - 2/p and n for m; the proof needs what
-stands here. docs/bounds.md has the derivation, and why these bounds are weaker than those above.
+stands here. docs/background/lower-bounds.md derives it, and shows why these bounds are weaker than
+those above.
 
 References:
     [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric.
@@ -89,7 +91,7 @@ def gaussian_class(problem: BoundProblem) -> Bound:
         None if sigma is None else gaussian_moment_root(problem.p) * sigma * problem.norm_lower,
         mechanisms=f"additive Gaussian noise of any covariance{same}",
         reason=reason if sigma is None else STEP.format(sigma) + _implied(problem),
-        source="docs/bounds.md, 4",
+        source="docs/background/lower-bounds.md, 4",
     )
 
 
@@ -116,7 +118,7 @@ def laplace_class(problem: BoundProblem) -> Bound:
         if _dp(problem)
         else "R x measured with Laplace noise, of the same scale for every number of records",
         reason=reason,
-        source="docs/bounds.md, 4",
+        source="docs/background/lower-bounds.md, 4",
     )
 
 
@@ -137,7 +139,7 @@ def least_variance(problem: BoundProblem) -> Bound:
         None if deviation is None else deviation * problem.norm_lower,
         mechanisms=_mechanisms(problem),
         reason=reason if deviation is None else STEP.format(deviation) + _implied(problem),
-        source="docs/bounds.md, 1, 2 and 3",
+        source="docs/background/lower-bounds.md, 1, 2 and 3",
     )
 
 
@@ -161,7 +163,7 @@ def least_moment(problem: BoundProblem, *, norm_alone: bool) -> Bound:
         value,
         mechanisms=_mechanisms(problem),
         reason=reason,
-        source="docs/bounds.md, 1, 2 and 3",
+        source="docs/background/lower-bounds.md, 1, 2 and 3",
     )
 
 
@@ -187,7 +189,7 @@ def staircase(problem: BoundProblem, *, norm_alone: bool) -> Bound:
         value,
         mechanisms="every mechanism for cells of real values, worst case over data of any size",
         reason=reason,
-        source="Geng and Viswanath 2014, Theorem 7; docs/bounds.md, 2 and 3",
+        source="Geng and Viswanath 2014, Theorem 7; docs/background/lower-bounds.md, 2 and 3",
     )
 
 
@@ -208,7 +210,7 @@ def total_variation(problem: BoundProblem) -> Bound:
         value,
         mechanisms=_mechanisms(problem),
         reason=reason,
-        source="docs/bounds.md, 1, 2 and 3",
+        source="docs/background/lower-bounds.md, 1, 2 and 3",
     )
 
 

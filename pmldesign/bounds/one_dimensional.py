@@ -24,7 +24,7 @@ Total variation. n steps have total variation tau_n <= 1 - 2 (1 - d_n)/(e^(n eps
 d_n = delta (e^(n eps) - 1)/(e^eps - 1), and a shift by n needs tau_n >= n^2/(n^2 + 4 Var z). Never
 above the least variance.
 
-The proofs are in docs/bounds.md.
+The proofs are in docs/background/lower-bounds.md.
 
 Noise z is added to a number that neighbouring data change by 1, as in `one_dimensional`; each
 function returns an s with E |z|^p >= s^p, rounded down. The p-th moment of z_i is at least the
@@ -45,7 +45,7 @@ Staircase. If every change t in [-1, 1] occurs, epsilon-DP needs, with b = e^-ep
 
     E |z|^p >= min over g in [0, 1] of (1 - b)^2 sum_k b^k (k + g)^(p+1) / ((p + 1)(b + (1 - b) g)),
 
-a quotient of a convex and a linear function of g. The proofs are in docs/bounds.md.
+a quotient of a convex and a linear function of g. Proofs: docs/background/lower-bounds.md.
 
 References:
     Geng and Viswanath (2014), The optimal mechanism in differential privacy, Theorem 7 (staircase).

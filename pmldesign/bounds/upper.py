@@ -69,14 +69,14 @@ def _gaussian(problem: BoundProblem) -> list[Bound]:
             optimal,
             mechanisms="Gaussian noise on the strategy that certifies the norm",
             reason=reason,
-            source="docs/bounds.md, 4",
+            source="docs/background/lower-bounds.md, 4",
         ),
         bound_above(
             "Gaussian on the answers",
             plain,
             mechanisms="Gaussian noise on the answers themselves",
             reason=reason,
-            source="docs/bounds.md, 4; [ZLU] Section 1 for parity queries",
+            source="docs/background/lower-bounds.md, 4; [ZLU] Section 1 for parity queries",
         ),
     ]
 

@@ -41,7 +41,7 @@ class Asked:
     workload: str = argument(WorkloadName(), metavar="WORKLOAD|STRATEGY")
     data: Path | None = argument(click.Path(path_type=Path), required=False)
     sql: str | None = option(
-        "In place of DATA: people in a table of DuckDB, who are counted there (docs/sql.md).",
+        "In place of DATA: people in a table of DuckDB, who are counted there.",
         metavar="duckdb:///FILE#TABLE",
     )
     counted: bool = option("DATA are counts, as the query of `pmldesign schema sql` returns them.")

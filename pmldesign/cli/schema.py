@@ -98,7 +98,7 @@ class Check:
     """The options of a check."""
 
     data: str = argument(metavar="DATA")
-    schema: Path = option("Attributes of people (docs/release.md).", required=True)
+    schema: Path = option("Attributes of people (docs/guides/releases.md).", required=True)
     outputs: Outputs = group(plot=None, report=None)
 
 
@@ -152,7 +152,7 @@ class Sql:
     """The options of a query."""
 
     workload: str = argument(metavar="WORKLOAD")
-    schema: Path = option("Attributes of people (docs/release.md).", required=True)
+    schema: Path = option("Attributes of people (docs/guides/releases.md).", required=True)
     dialect: str = option("Dialect of the database.", default="duckdb", type=click.Choice(DIALECTS))
     table_name: str | None = option(
         "Name of the table; {table} without it.", "--table", metavar="NAME"

@@ -43,8 +43,9 @@ class Asked:
 def command(asked: Asked) -> None:
     """Compute the rows of a STUDY: workloads x p x guarantees x strategies.
 
-    STUDY is a TOML file (docs/sweep.md). Rows are kept in FILE as they are computed; the same
-    command goes on where it was stopped, by Ctrl-C, a limit of a cluster, or a failure of power.
+    STUDY is a TOML file (docs/guides/studies.md). Rows are kept in FILE as they are computed; the
+    same command goes on where it was stopped, by Ctrl-C, a limit of a cluster, or a failure of
+    power.
     """
     with progress() as report:
         result = sweep(

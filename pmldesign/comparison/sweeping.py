@@ -114,7 +114,7 @@ def sweep(
     """Compute the rows of a study into a file; the same call goes on where it stopped.
 
     Args:
-        study: a TOML file (docs/sweep.md), or a dictionary of what it would hold.
+        study: a TOML file (docs/guides/studies.md), or a dictionary of what it would hold.
         output: .sqlite.
         jobs: how many units at a time; 1 by default, for a cluster all that it has.
         backend: "loky" for processes here (jobs > 1 needs joblib), "dask" or "ray".

@@ -52,7 +52,7 @@ class DesignOptions:
             or 1 for several participations; None for as many as the gap asks for.
         participation: how often a person takes part in the steps of running sums, such as
             "16,every=64" or "4,min-sep=64", under add-remove, or in the rows of a table,
-            such as "3,any" (docs/people.md); None for once.
+            such as "3,any" (docs/guides/bounded-contributions.md); None for once.
         start: a strategy, an earlier design or a matrix that the searches for Laplace and cube
             noise begin from besides others; the one for Laplace noise ends no worse. The design of
             least norm is the same from any.

@@ -1,12 +1,12 @@
 """One row of a table: a strategy with calibrated noise, its exact error, and lower bounds on it.
 
-A certified norm gives two lower bounds (docs/bounds.md). One is for every mechanism that satisfies
-the guarantee: the least variance or, at 2 < p < inf, the least moment; no other bound in this
-package exceeds both. The other is for the class of the row: Gaussian noise of any covariance, or
-Laplace noise on any strategy; integer-valued noise belongs to neither class. Without a guarantee
-the scale of the noise is the sensitivity, and the errors of these classes are at least
-c_p gamma_(p)(A) and sqrt(2) c_p gamma_(p)(A), with c_p the root of the p-th absolute moment of
-N(0, 1).
+A certified norm gives two lower bounds (docs/background/lower-bounds.md). One is for every
+mechanism that satisfies the guarantee: the least variance or, at 2 < p < inf, the least moment; no
+other bound in this package exceeds both. The other is for the class of the row: Gaussian noise of
+any covariance, or Laplace noise on any strategy; integer-valued noise belongs to neither class.
+Without a guarantee the scale of the noise is the sensitivity, and the errors of these classes are
+at least c_p gamma_(p)(A) and sqrt(2) c_p gamma_(p)(A), with c_p the root of the p-th absolute
+moment of N(0, 1).
 """
 
 from __future__ import annotations

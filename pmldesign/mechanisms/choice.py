@@ -76,8 +76,8 @@ def mechanism(
         neighbours: "add-remove" or "replace", where there is no guarantee to say it; None for that
             of the factorization, or "add-remove".
         participation: how often a person takes part in the steps of a stream, such as
-            "16,every=64", or in the rows of a table, "3,any" (docs/people.md); None for what the
-            strategy was made for, or once.
+            "16,every=64", or in the rows of a table, "3,any"; None for what the strategy was
+            made for, or once (docs/guides/bounded-contributions.md).
         known: queries whose answers are public and not protected: "total", or whatever
             `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
         allow_vacuous: accept a guarantee that every mechanism satisfies.

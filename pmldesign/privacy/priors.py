@@ -8,10 +8,10 @@ What a guarantee says about additive noise is the (epsilon, delta) of one step (
 is private with one step v = A (x - x') if the laws of z and z + v satisfy P(E) <= e^eps Q(E) +
 delta both ways. DP says so directly, with the neighbours' steps. PML speaks of records drawn from
 Q_alpha, and with many records the randomness of the others does part of the hiding: for a given
-number of records it implies no such thing (docs/bounds.md). It does for noise that serves every
-number of records, one included. With one record let M = max_r P_r(E), s the class with the smallest
-P_s(E) and b = sum of alpha without its smallest entry. The prior with alpha on every class but s
-gives M <= e^eps ((1 - b) P_s(E) + b M) + delta,
+number of records it implies no such thing (docs/background/lower-bounds.md). It does for noise
+that serves every number of records, one included. With one record let M = max_r P_r(E), s the class
+with the smallest P_s(E) and b = sum of alpha without its smallest entry. The prior with alpha on
+every class but s gives M <= e^eps ((1 - b) P_s(E) + b M) + delta,
 
     e^eps' = e^eps (1 - b)/(1 - b e^eps),    delta' = delta/(1 - b e^eps),    if b e^eps < 1.
 

@@ -1,4 +1,4 @@
-"""Running sums released on line, a step at a time (docs/streams.md).
+"""Running sums released on line, a step at a time (docs/background/streams.md).
 
 encoder      y_t = (C x)_t + noise on a grid, exactly
 rows         C x in whole numbers, C^-1 y in floating point; many steps at once

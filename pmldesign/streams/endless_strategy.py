@@ -39,8 +39,8 @@ sum above with them, go through an epoch in closed form,
 
 O(K^2) for any step, nothing cancels.
 
-**Least.** The dual (docs/mathematics.md) at u = 1, w = 1/t is the nuclear norm of the running sums
-over t, whose singular values are 1/(2 sin x_j), x_j = (2 j - 1) pi/(4 t + 2): so
+**Least.** The dual (docs/background/norm.md) at u = 1, w = 1/t is the nuclear norm of the running
+sums over t, whose singular values are 1/(2 sin x_j), x_j = (2 j - 1) pi/(4 t + 2): so
 
     gamma_inf(prefix:t) >= (1/t) sum_(j <= t) 1/(2 sin x_j),
 

@@ -1,7 +1,8 @@
 """Checks what files claim, by code that shares nothing with the solvers.
 
-Nothing here imports the solvers, the strategies or the privacy of this project: `docs/verify.md`
-lists the definitions that it is written from. Numbers are balls (python-flint).
+Nothing here imports the solvers, the strategies or the privacy of this project:
+`docs/guides/verification.md` lists the definitions that it is written from. Numbers are balls
+(python-flint).
 """
 
 from importlib import import_module

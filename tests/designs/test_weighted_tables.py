@@ -201,7 +201,7 @@ def test_files_keep_tables(tmp_path, relation):
 
 
 def shares_of_orders(values, attributes, ways):
-    """Terms of the bound of docs/pml-design.md on weighted tables for all tables of one order."""
+    """Terms of the bound of docs/background/laplace-search.md for all tables of one order."""
     return [
         math.comb(attributes, j) * (values - 1) ** j / math.comb(attributes - j, ways - j)
         for j in range(ways + 1)

@@ -23,7 +23,9 @@ def example():
 
 def test_the_tutorial_has_the_same_people(example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "release.md").read_text(), re.DOTALL)
+    code = re.search(
+        r"```python\n(.*?)```", (ROOT / "docs" / "guides" / "releases.md").read_text(), re.DOTALL
+    )
     exec(compile(code[1], "tutorial", "exec"), {})
     shown = (tmp_path / "people.csv").read_text()
     example.write_inputs(tmp_path)

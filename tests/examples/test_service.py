@@ -58,6 +58,6 @@ def test_the_feeder_knows_what_a_step_is(killed):
 
 def test_the_unit_of_the_page_is_the_one_of_the_example():
     unit = (ROOT / "examples" / "service" / "pmldesign-stream.service").read_text()
-    page = (ROOT / "docs" / "service.md").read_text()
+    page = (ROOT / "docs" / "guides" / "service.md").read_text()
     shown = page.split("```ini\n")[1].split("```")[0]
     assert shown in unit

@@ -263,7 +263,7 @@ def factor_of_the_logarithm(n):
     ],
 )
 def test_numbers_of_the_page_of_errata(sentence, value):
-    page = (Path(__file__).parents[2] / "docs" / "errata.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "background" / "errata.md").read_text()
     number = re.sub("e[+]0", "e", re.sub("e-0", "e-", sentence.format(value)))
     assert number in page
 

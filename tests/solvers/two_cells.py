@@ -1,8 +1,8 @@
 r"""The least error of any strategy for Laplace noise on two cells, by branch and bound.
 
 Up to order and signs a best strategy has the rows (1 - x_1 - x_2, 0), (x_1, +-y), (x_2, +-(1 - y)),
-or the same with the cells exchanged (docs/pml-design.md, "How far from the best"). With
-G = R^T R = [[a, c], [c, b]] and W = A^T A
+or the same with the cells exchanged (docs/background/laplace-search.md, "How far from the
+best"). With G = R^T R = [[a, c], [c, b]] and W = A^T A
 
     f = tr W G^-1 = (W_11 b + W_22 a - 2 W_12 c) / (a b - c^2)
 

@@ -74,7 +74,7 @@ class QuestionOptions:
         "A weight for each query, which multiplies its error: one number a line, .csv or .npy."
     )
     schema: Path | None = option(
-        "Attributes of people: WORKLOAD is then written with their names (docs/release.md)."
+        "Attributes of people: WORKLOAD is then written with their names (docs/guides/releases.md)."
     )
 
     def queries(self, text: str, note: Callable[[str], None] | None = None) -> Workload:

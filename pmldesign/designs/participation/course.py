@@ -1,4 +1,6 @@
-"""Strategies for people who take part in several steps, or have several rows (docs/streams.md).
+"""Strategies for people who take part in several steps, or have several rows.
+
+Proofs: docs/background/streams.md.
 
 Of running sums:
 

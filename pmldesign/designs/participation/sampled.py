@@ -1,4 +1,4 @@
-"""Strategies for steps that draw their records at random (docs/training.md), p = 2.
+"""Strategies for steps that draw their records at random (docs/guides/training.md), p = 2.
 
 With b parts of the records, amplification is for at most b bands, and no column longer than 1:
 

@@ -36,11 +36,11 @@ UNORDERED = (
 )
 TOLD = (
     "noise on combinations that do not occur makes parts differ from their whole; make them one "
-    'attribute with "levels" (docs/regions.md), or leave one of them out'
+    'attribute with "levels" (docs/guides/hierarchies.md), or leave one of them out'
 )
 DIFFERENT = (
     "has another value in each row; if these are numbers of people or of rows, leave it out: a "
-    'column that tells people apart is named by "person" (docs/people.md)'
+    'column that tells people apart is named by "person" (docs/guides/bounded-contributions.md)'
 )
 EMPTY = (
     'rows without a key or number, in {}, end a release; "outside": "drop" leaves them out, in an '

@@ -228,7 +228,7 @@ def as_schema(content: Any, folder: Path = Path()) -> Schema:
     allowed = {"attributes", "outside", "rows_per_person", "reviewed", "notes", "suppress"}
     allowed |= {"person", "one_per", "impossible"}
     if not isinstance(content, Mapping) or not isinstance(content.get("attributes"), list):
-        raise InvalidInputError('it needs "attributes", a list; see docs/release.md')
+        raise InvalidInputError('it needs "attributes", a list; see docs/guides/releases.md')
     only_known(content, allowed, "the schema")
     outside = content.get("outside", "refuse")
     attributes = [_attribute(entry, outside, folder) for entry in content["attributes"]]

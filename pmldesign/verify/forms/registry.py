@@ -1,7 +1,7 @@
 """The forms of strategy files that verification knows: a new one gets its row here.
 
 A file names its form, unless it is a matrix. What a form is follows from the definitions in
-`docs/verify.md`, and from nothing else.
+`docs/guides/verification.md`, and from nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Running sums of people who take part several times (docs/streams.md).
+"""Running sums of people who take part several times (docs/background/streams.md).
 
 epochs        diagonal blocks of resolvents over the classes of steps that are b apart
 fixed_epochs  the weights of the dual for fixed epochs, both bounds and the strategy

@@ -1,4 +1,6 @@
-"""Running sums in O(n K): certified factorization norms without a matrix (docs/streams.md).
+"""Running sums in O(n K): certified factorization norms without a matrix.
+
+Proofs: docs/background/streams.md.
 
 chain         the path of rows and columns behind a bidiagonal inverse, and its diagonals
 nodes         rational functions close to x^(-1/2)

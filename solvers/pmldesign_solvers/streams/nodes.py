@@ -27,9 +27,9 @@ from their values on a grid of step h:
   least s_k^2 and falls above the largest one: its supremum is at most the maximum on the grid over
   1 - h^2 / 32;
 - log(x r(x)) and the logarithm of the sum have second derivatives in y of at most 1/4 in size (a
-  variance of numbers in [0, 1], see docs/streams.md): between points of the grid the logarithm of
-  the product is at most h^2 / 16 below the lower of them; beyond the ends of the grid its slope is
-  at most a sum of ratios to the nearest pole, which is added.
+  variance of numbers in [0, 1], see docs/background/streams.md): between points of the grid the
+  logarithm of the product is at most h^2 / 16 below the lower of them; beyond the ends of the grid
+  its slope is at most a sum of ratios to the nearest pole, which is added.
 
 References:
     Hale, Higham and Trefethen, Computing A^alpha, log(A) and related matrix functions by contour

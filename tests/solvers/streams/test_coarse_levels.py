@@ -21,7 +21,7 @@ def solved(kind, options):
 def test_bounds_hold_when_time_is_over_at_once(kind):
     solution = solved(kind, SolverOptions(rel_gap=1e-9, deadline=Deadline(1e-9)))
     assert solution.status is Status.TIME_LIMIT
-    # 94.57446 for one participation (docs/streams.md), and more for several
+    # 94.57446 for one participation (docs/background/streams.md), and more for several
     assert 1 < solution.certificate.lower <= solution.certificate.upper
     assert solution.certificate.upper >= 94.57446
 
@@ -72,6 +72,6 @@ def test_an_interrupt_in_the_first_step_keeps_what_there_is(work, buffers, monke
 def test_an_interrupt_in_the_first_step_on_epochs_keeps_what_there_is(work, monkeypatch):
     interrupt_first(monkeypatch, fixed_epochs, work)
     solution = solved("epochs", SolverOptions(rel_gap=1e-4))
-    # 6.046593 to 6.046614 times 1024^(1/2) for 4 epochs (docs/streams.md)
+    # 6.046593 to 6.046614 times 1024^(1/2) for 4 epochs (docs/background/streams.md)
     assert 190 < solution.certificate.lower <= 6.046614 * 32
     assert 6.046593 * 32 <= solution.certificate.upper < 210
