@@ -47,7 +47,7 @@ def test_sizes_between_are_spaced_by_equal_ratios():
         ({"guarantees": "pml:1,alpha=none.csv"}, "cannot read 'none.csv'"),
         ({"guarantees": "dp:-1"}, "epsilon must be"),
         ({"n": {"from": 10, "to": 1000, "count": 10**9}}, "count of n must be at most 1000000"),
-        ({"n": {"from": 1, "to": 10**9, "count": 150_000}}, r"has \d+ rows; at most 1000000 are"),
+        ({"n": {"from": 1, "to": 10**9, "count": 400_000}}, r"has \d+ rows; at most 1000000 are"),
         ({"participation": ["twice"]}, "participation must be such as"),
         ({"participation": "2,every=4", "neighbours": "replace"}, "participation"),
         ({"weights": [3]}, 'weights must be texts such as "w.csv", got 3'),
