@@ -1,13 +1,12 @@
 """The public names and their homes, for type checkers and for `__getattr__`."""
 
 from pmldesign import envelope as envelope
+from pmldesign.api import bounds as bounds
 from pmldesign.api import calibrate as calibrate
-from pmldesign.api import error_bounds as error_bounds
 from pmldesign.api import strategy as strategy
-from pmldesign.api import verify_file as verify_file
+from pmldesign.api import verify as verify
 from pmldesign.api import weighted as weighted
 from pmldesign.api import workload as workload
-from pmldesign.bounds import Bound as Bound
 from pmldesign.comparison.comparison import Comparison as Comparison
 from pmldesign.comparison.comparison import compare as compare
 from pmldesign.comparison.comparison import compare_all as compare_all
@@ -22,6 +21,7 @@ from pmldesign.designs.results import Design as Design
 from pmldesign.designs.targets.accuracy import Targets as Targets
 from pmldesign.designs.targets.least import LeastBudget as LeastBudget
 from pmldesign.designs.targets.least import least_budget as least_budget
+from pmldesign.error_bounds import Bound as Bound
 from pmldesign.errors import FileError as FileError
 from pmldesign.errors import InfeasibleError as InfeasibleError
 from pmldesign.errors import InvalidInputError as InvalidInputError
@@ -56,20 +56,20 @@ from pmldesign.privacy.guarantees import RenyiDP as RenyiDP
 from pmldesign.privacy.neighbours import Neighbours as Neighbours
 from pmldesign.privacy.noise import Noise as Noise
 from pmldesign.privacy.public_sample import sampled_alpha as sampled_alpha
-from pmldesign.release.costs.budget import Budget as Budget
-from pmldesign.release.costs.plan import Plan as Plan
-from pmldesign.release.costs.plan import parse_plan as parse_plan
-from pmldesign.release.measured.files import read_measurements as read_measurements
-from pmldesign.release.measured.measurements import Measurements as Measurements
-from pmldesign.release.people.drafts import draft_schema as draft_schema
-from pmldesign.release.people.schema import Schema as Schema
-from pmldesign.release.people.schema import read_schema as read_schema
-from pmldesign.release.publish import release_tables as release_tables
-from pmldesign.release.result import Release as Release
+from pmldesign.releases.costs.budget import Budget as Budget
+from pmldesign.releases.costs.plan import Plan as Plan
+from pmldesign.releases.costs.plan import parse_plan as parse_plan
+from pmldesign.releases.measured.files import read_measurements as read_measurements
+from pmldesign.releases.measured.measurements import Measurements as Measurements
+from pmldesign.releases.people.drafts import draft_schema as draft_schema
+from pmldesign.releases.people.schema import Schema as Schema
+from pmldesign.releases.people.schema import read_schema as read_schema
+from pmldesign.releases.publish import release as release
+from pmldesign.releases.result import Release as Release
 from pmldesign.strategies import BASELINES as BASELINES
 from pmldesign.strategies import Strategy as Strategy
 from pmldesign.strategies import baseline as baseline
-from pmldesign.verify import Verification as Verification
+from pmldesign.verifier import Verification as Verification
 from pmldesign.workloads import Workload as Workload
 from pmldesign.workloads import named_workloads as named_workloads
 

@@ -1,6 +1,6 @@
 """The public functions that read whatever they are given before they call the room that knows.
 
-`pmldesign.workload`, `strategy`, `calibrate` and `error_bounds`. The others, which take the same,
+`pmldesign.workload`, `strategy`, `calibrate` and `bounds`. The others, which take the same,
 are in their rooms: `factorize` and `optimize` in `designs`, `mechanism` and `leakage` in
 `mechanisms`, `compare` in `comparison`.
 """
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from pmldesign.arguments import exponent, instance
-from pmldesign.bounds import Bound, all_bounds
 from pmldesign.designs.dispatch import factorize
 from pmldesign.designs.options import takes_options
 from pmldesign.designs.results import Design
+from pmldesign.error_bounds import Bound, all_bounds
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
 from pmldesign.files import load_workload, read_strategy, read_workload
@@ -25,12 +25,12 @@ from pmldesign.privacy.calibration import Calibration
 from pmldesign.privacy.calibration import calibrate as calibrate_strategy
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.noise import Noise
-from pmldesign.release.people.queries import parse_queries
-from pmldesign.release.people.schema import as_schema
+from pmldesign.releases.people.queries import parse_queries
+from pmldesign.releases.people.schema import as_schema
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.participation.schema import AnyParticipation, as_participation
 from pmldesign.strategies.participation.strategy import with_participation
-from pmldesign.verify import Verification
+from pmldesign.verifier import Verification
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.beside import as_public
 from pmldesign.workloads.weighting import weighted as weigh
@@ -136,7 +136,7 @@ def calibrate(
 
 
 @takes_options
-def error_bounds(
+def bounds(
     workload: Any,
     *,
     guarantee: Guarantee,
@@ -201,7 +201,7 @@ def error_bounds(
     )
 
 
-def verify_file(
+def verify(
     path: str | Path, *, workload: Any = None, weights: Any = None, schema: Any = None
 ) -> Verification:
     """Check every number that a file claims, by code that shares nothing with the solvers.

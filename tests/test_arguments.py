@@ -87,8 +87,8 @@ CLASSES = [
 ]
 ELSEWHERE = {
     *("draft_schema", "named_workloads", "plot", "progress", "sweep"),  # any object; no argument
-    *("error_bounds.neighbours", "baseline.others"),
-    *("compare_all.jobs.None", "release_tables.sampler"),
+    *("bounds.neighbours", "baseline.others"),
+    *("compare_all.jobs.None", "release.sampler"),
     *(
         "workload.schema",
         "strategy.workload",

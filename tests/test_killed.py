@@ -11,14 +11,14 @@ from children import in_a_child
 from pmldesign.errors import InfeasibleError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PureDP
-from pmldesign.release import Ledger, carry_out, prepare
+from pmldesign.releases import Ledger, carry_out, prepare
 
 RELEASE = (
     "pmldesign/store.py",
-    "release/costs/accounts.py",
-    "release/costs/ledger.py",
-    "release/publish.py",
-    "release/result.py",
+    "releases/costs/accounts.py",
+    "releases/costs/ledger.py",
+    "releases/publish.py",
+    "releases/result.py",
     "files/atomic.py",
 )
 BUDGET = "epsilon=1"

@@ -109,7 +109,7 @@ def test_a_workload_is_taken_in_every_form(given):
     assert pml.mechanism("tree", given, guarantee=DP).error() > 0
     (row,) = pml.compare(given, ["identity"]).rows
     assert row.error == pytest.approx(np.sqrt(10))  # variances 1, 2, 3 and 4
-    bounds = pml.error_bounds(given, guarantee=DP, rel_gap=1e-3)
+    bounds = pml.bounds(given, guarantee=DP, rel_gap=1e-3)
     assert [bound.name for bound in bounds if bound.holds]
     assert pml.strategy("workload", given).matrix.tolist() == PREFIX.tolist()
     assert pml.baseline("tree", as_workload(given)).cells == 4
@@ -138,11 +138,11 @@ def test_a_factorization_brings_its_workload_exponent_and_relation():
     with pytest.raises(pml.InvalidInputError, match="a workload is needed beside a strategy"):
         pml.mechanism(np.eye(4))
     with pytest.raises(pml.InvalidInputError, match="factorize for p"):
-        pml.error_bounds(best, guarantee=pml.PML(0.5, 0.1), p=2)
+        pml.bounds(best, guarantee=pml.PML(0.5, 0.1), p=2)
     with pytest.raises(pml.InvalidInputError, match="factorize with neighbours='add-remove'"):
-        pml.error_bounds(best, guarantee=DP)
-    direct = pml.error_bounds("prefix:4", guarantee=pml.PML(0.5, 0.1), p=4)
-    for one, other in zip(pml.error_bounds(best, guarantee=pml.PML(0.5, 0.1)), direct, strict=True):
+        pml.bounds(best, guarantee=DP)
+    direct = pml.bounds("prefix:4", guarantee=pml.PML(0.5, 0.1), p=4)
+    for one, other in zip(pml.bounds(best, guarantee=pml.PML(0.5, 0.1)), direct, strict=True):
         assert one == other
 
 
@@ -202,7 +202,7 @@ def objects():
     yield best, ["prefix:4", "gamma_(2)", "add-remove", "optimal"]
     yield pml.mechanism(best, guarantee=DP), ["prefix:4", "scale", "rmse", "ApproxDP"]
     yield pml.compare("prefix:4", ["tree", "identity"]), ["prefix:4"]
-    yield pml.error_bounds(best, guarantee=DP)[0], ["at least"]
+    yield pml.bounds(best, guarantee=DP)[0], ["at least"]
     yield pml.calibrate(PREFIX, DP, noise="laplace"), ["laplace noise of scale 4"]
 
 

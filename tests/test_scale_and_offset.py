@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pmldesign.bounds import kappa
 from pmldesign.cli import main
 from pmldesign.comparison import compare
 from pmldesign.designs import factorize, laplace_design, promising
+from pmldesign.error_bounds import kappa
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, ApproxPML, PureDP

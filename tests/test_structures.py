@@ -20,7 +20,7 @@ ROOMS = ("workloads", "strategies")
 REGISTRIES = {
     "designs/dispatch.py": "ROUTES: which solver takes which workload",
     "files/structures.py": "FORMS: how a strategy is written",
-    "release/lattices.py": "_lattice: in which whole numbers a strategy is measured",
+    "releases/lattices.py": "_lattice: in which whole numbers a strategy is measured",
 }
 MAKERS = {
     "designs/beside.py": "a row of ROUTES",
@@ -34,9 +34,9 @@ MAKERS = {
     "designs/laplace/candidates.py": "where it begins",
     "designs/laplace/tables.py": "a candidate of it",
     "streams/on_line.py": "the running sums that a strategy says it is made for",
-    "release/people/factors.py": "what these ask of one attribute",
-    "release/people/queries.py": "workloads by names of attributes",
-    "release/people/regions.py": "workloads by names of levels",
+    "releases/people/factors.py": "what these ask of one attribute",
+    "releases/people/queries.py": "workloads by names of attributes",
+    "releases/people/regions.py": "workloads by names of levels",
 }
 """They make what they have found, or read, and ask nobody what it is."""
 MATRICES = {Workload, DenseWorkload, SparseWorkload}

@@ -22,7 +22,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pmldesign.bounds import all_bounds
+from pmldesign.error_bounds import all_bounds
 from pmldesign.plots.pictures import BOUND, COLOURS, save, styled
 from pmldesign.privacy.guarantees import ApproxDP
 from pmldesign.workloads import as_workload

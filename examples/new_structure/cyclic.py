@@ -28,8 +28,8 @@ from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.structured import StructuredStrategy
-from pmldesign.verify.forms import form as verified
-from pmldesign.verify.forms import registry
+from pmldesign.verifier.forms import form as verified
+from pmldesign.verifier.forms import registry
 from pmldesign.workloads import NamedWorkload, Workload, named
 from pmldesign_solvers.certificate import Certificate
 from pmldesign_solvers.norm.solution import Status

@@ -37,9 +37,9 @@ def command(asked: Asked) -> None:
     exact. What the measurements do not determine is refused, and the nearest said.
     """
     from pmldesign.cli.documents.releases import answers_document
-    from pmldesign.release.measured.files import read_measurements
-    from pmldesign.release.people.schema import read_schema
-    from pmldesign.release.result import check_table_path
+    from pmldesign.releases.measured.files import read_measurements
+    from pmldesign.releases.people.schema import read_schema
+    from pmldesign.releases.result import check_table_path
 
     if not asked.files:
         raise InvalidInputError("there are no measurements; write pmldesign ask m.npz 'QUERIES'")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from pmldesign.api import error_bounds
+from pmldesign.api import bounds as bounds_of
 from pmldesign.arguments import exponent
-from pmldesign.bounds import Bound, Kind
 from pmldesign.cli.documents.comparison import shown_rows
 from pmldesign.cli.documents.document import (
     Document,
@@ -27,6 +26,7 @@ from pmldesign.designs.questions import Question
 from pmldesign.designs.results import Design
 from pmldesign.designs.rows import LEAST_NORM, Row
 from pmldesign.designs.rows import row_of as row_for
+from pmldesign.error_bounds import Bound, Kind
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.outward import shortest
@@ -77,7 +77,7 @@ def command(asked: Asked) -> None:
 
         rows = [*shown_rows((LEAST_NORM, "tree", "identity"), callback, row_of, deadline)]
     errors = {f"{row.strategy}, {row.noise} noise": row.error for row in rows}
-    bounds = error_bounds(design, guarantee=guarantee, errors=errors)
+    bounds = bounds_of(design, guarantee=guarantee, errors=errors)
     asked.outputs.deliver(_document(design, guarantee, bounds))
 
 

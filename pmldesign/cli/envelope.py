@@ -37,7 +37,7 @@ from pmldesign.envelope import (
 )
 from pmldesign.files import atomic_write, load_channel
 from pmldesign.privacy.outward import to_places
-from pmldesign.verify.report import KEY, OBJECT, digest_of_object
+from pmldesign.verifier.report import KEY, OBJECT, digest_of_object
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

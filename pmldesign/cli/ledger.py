@@ -14,8 +14,8 @@ from pmldesign.cli.options.fields import Outputs, argument, as_command, group, o
 from pmldesign.privacy.outward import at_least, at_most, shortest
 
 if TYPE_CHECKING:
-    from pmldesign.release.costs.ledger import Account
-    from pmldesign.release.costs.left import Left
+    from pmldesign.releases.costs.ledger import Account
+    from pmldesign.releases.costs.left import Left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ def command(asked: Asked) -> None:
     confidential: it says what was asked about whom.
     """
     from pmldesign.arguments import probability
-    from pmldesign.release.costs.ledger import read_ledger
+    from pmldesign.releases.costs.ledger import read_ledger
 
     if asked.delta is not None:
         probability("--delta", asked.delta)
@@ -49,7 +49,7 @@ def command(asked: Asked) -> None:
 
 
 def _document(account: Account, left: Left) -> Document:
-    from pmldesign.release.costs.budget import budget_text
+    from pmldesign.releases.costs.budget import budget_text
 
     records: list[dict[str, Cell]] = [
         {

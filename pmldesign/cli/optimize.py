@@ -31,8 +31,8 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 
 if TYPE_CHECKING:
-    from pmldesign.bounds import Bound
     from pmldesign.designs.optimized import Optimized
+    from pmldesign.error_bounds import Bound
 
 
 @dataclass(frozen=True, kw_only=True)

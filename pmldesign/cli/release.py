@@ -86,10 +86,10 @@ def command(asked: Asked) -> None:
     from pmldesign.cli.documents.releases import document_of
     from pmldesign.files import read_guarantee, read_strategy
     from pmldesign.files.strategies import read_own_grid
-    from pmldesign.release.people.answers import people_of
-    from pmldesign.release.people.schema import read_schema
-    from pmldesign.release.publish import carry_out, prepare
-    from pmldesign.release.result import beside_path
+    from pmldesign.releases.people.answers import people_of
+    from pmldesign.releases.people.schema import read_schema
+    from pmldesign.releases.publish import carry_out, prepare
+    from pmldesign.releases.result import beside_path
 
     promise, schema = asked.promise, asked.question.schema
     for package in ["opendp"] if schema is None else ["opendp", "duckdb"]:
@@ -148,7 +148,7 @@ def _ledger_and_promise(asked: Asked, held: Guarantee | None) -> tuple[Any, Guar
         asked: the options.
         held: the guarantee of a strategy file; None where there is none, or for a share.
     """
-    from pmldesign.release.costs.ledger import share_of
+    from pmldesign.releases.costs.ledger import share_of
 
     ledger, promise = asked.paid.account(), asked.promise
     guarantee = promise.build_beside(held)
@@ -172,7 +172,7 @@ def _noise(guarantee: Guarantee, ledger: Any, strategy: Path | None, own_grid: b
         own_grid: whether that has noise on whole measurements.
     """
     from pmldesign.files.strategies import read_noise
-    from pmldesign.release.costs.ledger import noise_for
+    from pmldesign.releases.costs.ledger import noise_for
 
     fitting = "auto" if ledger is None else noise_for(ledger, guarantee)
     if fitting == "gaussian" or isinstance(guarantee, CurrencyGuarantee):
@@ -194,7 +194,7 @@ def _own_grid(asked: Asked, ledger: Any) -> bool | None:
 
 def _data(asked: Asked) -> Path | str:
     """The people, or where they are."""
-    from pmldesign.release.people.sources import DUCKDB
+    from pmldesign.releases.people.sources import DUCKDB
 
     if (asked.data is None) == (asked.sql is None):
         raise InvalidInputError(
@@ -220,7 +220,7 @@ def _data(asked: Asked) -> Path | str:
 def _check_paths(asked: Asked, more: list[Path]) -> None:
     """Refuse files that cannot be written, or that are read."""
     from pmldesign.files.workloads import is_matrix_path
-    from pmldesign.release.result import check_paths
+    from pmldesign.releases.result import check_paths
 
     queried = [Path(asked.workload)] if is_matrix_path(asked.workload) else []
     others = [Path(name) for name in (asked.data, asked.question.schema, asked.strategy) if name]

@@ -15,7 +15,7 @@ from pmldesign.cli.options.promises import LedgerOptions
 from pmldesign.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from pmldesign.release.people.check import SchemaCheck
+    from pmldesign.releases.people.check import SchemaCheck
 
 OF_PRIVATE = ("epsilon", "delta", "columns", "ledger", "people", "same_people", "budget")
 DIALECTS = ("duckdb", "postgres", "bigquery", "snowflake", "spark")
@@ -47,7 +47,7 @@ def draft(asked: Draft) -> None:
     may be used as it is.
     """
     from pmldesign.files import atomic_write, check_writable
-    from pmldesign.release.people.drafts import draft_schema
+    from pmldesign.releases.people.drafts import draft_schema
 
     output = asked.output
     if output is not None:
@@ -75,7 +75,7 @@ def draft(asked: Draft) -> None:
 def _private(asked: Draft) -> None:
     """A draft that keeps a guarantee."""
     from pmldesign.privacy.guarantees import ApproxDP
-    from pmldesign.release.private_schema import private_draft
+    from pmldesign.releases.private_schema import private_draft
 
     if asked.epsilon is None or asked.delta is None:
         raise InvalidInputError(
@@ -109,7 +109,7 @@ def check(asked: Check) -> None:
     For the eyes of their owner only: it shows values of single records, and exact counts. DATA are
     a file, a folder, a pattern, or duckdb:///FILE#TABLE.
     """
-    from pmldesign.release.people.check import check_schema
+    from pmldesign.releases.people.check import check_schema
 
     found = check_schema(asked.data, asked.schema)
     rows = [
@@ -167,9 +167,9 @@ def sql(asked: Sql) -> None:
     with `pmldesign release WORKLOAD COUNTS --schema S --counted`. They are exact, and so as
     confidential as the table.
     """
-    from pmldesign.release.people.queries import parse_queries
-    from pmldesign.release.people.query import query_text
-    from pmldesign.release.people.schema import read_schema
+    from pmldesign.releases.people.queries import parse_queries
+    from pmldesign.releases.people.query import query_text
+    from pmldesign.releases.people.schema import read_schema
 
     schema = read_schema(asked.schema)
     parse_queries(asked.workload, schema)

@@ -16,7 +16,7 @@ from pmldesign.cli.options.questions import QuestionOptions, WorkloadName
 from pmldesign.errors import PartlyCheckedError, VerificationError
 from pmldesign.files import read_prior
 from pmldesign.files.verification import verify_file
-from pmldesign.verify import Check, Verdict, Verification
+from pmldesign.verifier import Check, Verdict, Verification
 
 TABLE_DIGITS = 10
 """Of numbers in the table; verdicts compare all digits."""

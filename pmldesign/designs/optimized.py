@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pmldesign.bounds import Bound, all_bounds
 from pmldesign.designs.results import Design, Searched
 from pmldesign.designs.rows import DESIGN, Row, ranked, row_of
+from pmldesign.error_bounds import Bound, all_bounds
 from pmldesign.errors import PmldesignError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pmldesign.bounds.bound import BoundProblem
-from pmldesign.bounds.lower import gaussian_class, laplace_class, least_moment, least_variance
+from pmldesign.error_bounds.bound import BoundProblem
+from pmldesign.error_bounds.lower import gaussian_class, laplace_class, least_moment, least_variance
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
 from pmldesign.mechanisms import Mechanism, admissible, calibrated, on_own_grid, smallest_error

@@ -8,7 +8,7 @@ their name, `known`, and the group of each cell, `groups`. `participation` says 
 takes part, where that is not once, and `own_grid` that the noise is on the grid of whole
 measurements. A strategy of certified norm also has its dual weights `dual_u`
 and `dual_w`, and both bounds in the header. What is read back is R, and the numbers are checked:
-everything else follows from R and the workload, and is recomputed. `pmldesign.verify`
+everything else follows from R and the workload, and is recomputed. `pmldesign.verifier`
 checks what a file claims. Any workload file may also be read as a strategy matrix.
 
 Strategies with structure are written as what they are made of (`files.structures`): those for
@@ -43,7 +43,7 @@ from pmldesign.privacy.guarantees import Guarantee, from_json
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.participation.strategy import with_participation
-from pmldesign.verify.report import KEY, digest_of
+from pmldesign.verifier.report import KEY, digest_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.public import Public

@@ -15,8 +15,8 @@ from pmldesign.arguments import shown
 from pmldesign.errors import InvalidInputError
 from pmldesign.files.atomic import as_path
 from pmldesign.files.workloads import FINGERPRINT_ENTRIES, columns_of, load_workload, read_workload
-from pmldesign.verify import Verification
-from pmldesign.verify.queries import JointTable, Queries, Table
+from pmldesign.verifier import Verification
+from pmldesign.verifier.queries import JointTable, Queries, Table
 from pmldesign.workloads import Workload, as_workload, parse_workload
 from pmldesign.workloads.tables.base import asks_counts
 from pmldesign.workloads.tables.joined import joined_over
@@ -40,7 +40,7 @@ def verify_file(
     parse: Callable[[str], Workload] = parse_workload,
     schema: str | None = None,
 ) -> Verification:
-    """Check every number that a file claims; arguments and errors as `pmldesign.verify_file`.
+    """Check every number that a file claims; arguments and errors as `pmldesign.verify`.
 
     Args:
         path: of the file.
@@ -49,7 +49,7 @@ def verify_file(
         parse: makes the workloads that a file names.
         schema: hash of the schema of a release; None if it is not known.
     """
-    from pmldesign.verify.verification import check_file
+    from pmldesign.verifier.verification import check_file
 
     path = as_path(path)
     key = "workload" if weights is None else "unweighted"
@@ -85,7 +85,7 @@ def _read(workload: Any) -> Workload:
 
 def _named_queries(path: Path, key: str, parse: Callable[[str], Workload]) -> Workload | None:
     """The workload whose name a file has under a key, if it is the name of one."""
-    from pmldesign.verify.verification import is_state, read_archive
+    from pmldesign.verifier.verification import is_state, read_archive
 
     if path.suffix.lower() in (".json", ".csv", ".parquet") or is_state(path):
         return None

@@ -336,15 +336,15 @@ class Mechanism(Drawn, Displayed):
             data: people (a path or a data frame) with a schema; a histogram (a path or an array)
                 without.
             schema: attributes of people: a path, a dictionary, or a `Schema`.
-            options: those of `pmldesign.release_tables`: level, simultaneous, nonnegative,
+            options: those of `pmldesign.release`: level, simultaneous, nonnegative,
                 integers, quantiles, ledger, budget, plan.
 
         Raises:
-            InvalidInputError, InfeasibleError, FileError: as `pmldesign.release_tables`.
+            InvalidInputError, InfeasibleError, FileError: as `pmldesign.release`.
         """
         import pmldesign
 
-        return pmldesign.release_tables(self, data, schema=schema, **options)
+        return pmldesign.release(self, data, schema=schema, **options)
 
     @cached_property
     def fallback(self) -> Fallback | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmldesign.bounds import ANY_SIZE, Bound, Kind
+from pmldesign.error_bounds import ANY_SIZE, Bound, Kind
 from pmldesign.plots.pictures import BOUND, COLOURS, one_axes, styled, whole_ticks
 from pmldesign.strategies import Strategy
 from pmldesign_solvers.limits import WRITTEN_CELLS
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from pmldesign.release.result import ReleasedTable
+    from pmldesign.releases.result import ReleasedTable
 
 PIXELS = 256
 """Rows and columns of a matrix that are drawn: beyond, each is the largest entry of a block."""

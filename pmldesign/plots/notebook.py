@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pmldesign.bounds import Bound
 from pmldesign.comparison.comparison import Comparison
 from pmldesign.comparison.sweeping import Sweep
 from pmldesign.designs.optimized import Optimized
 from pmldesign.designs.targets.least import LeastBudget
 from pmldesign.envelope import EnvelopeCurve
+from pmldesign.error_bounds import Bound
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.plots.comparisons import comparisons_figure, sweep_figure
@@ -28,7 +28,7 @@ from pmldesign.plots.designs import (
 from pmldesign.plots.pictures import svg_text
 from pmldesign.plots.privacy import envelope_figure, privacy_figure
 from pmldesign.privacy.curves import PrivacyCurve
-from pmldesign.release.result import Release
+from pmldesign.releases.result import Release
 from pmldesign.strategies import Strategy
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def plot(shown: Any) -> Figure:
     Args:
         shown: a comparison, several, or a sweep (errors); a strategy or a factorization (heat maps
             of R and of its Gram matrix); a mechanism, `Optimized` or `LeastBudget` (the standard
-            deviation of every query); the bounds of `error_bounds`; `Mechanism.privacy` (delta
+            deviation of every query); the bounds of `bounds`; `Mechanism.privacy` (delta
             against epsilon); an envelope curve; a release (estimates and intervals).
 
     Returns:

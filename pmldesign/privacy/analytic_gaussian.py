@@ -37,7 +37,7 @@ ULPS = 16.0
 
 MARGIN = 5e-10
 """Relative, of scales: sensitivities that are recomputed with bounds on their rounding are above
-these by 3e-10 (`pmldesign.verify`), and the guarantee is to be found with them too."""
+these by 3e-10 (`pmldesign.verifier`), and the guarantee is to be found with them too."""
 SHORTEST, LONGEST, FARTHEST = 1e-150, 1e100, 1e3
 """Limits of t and x beyond which delta is 0 or 1 in float64."""
 

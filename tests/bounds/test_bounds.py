@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign.bounds import Kind, all_bounds
 from pmldesign.designs import factorize
+from pmldesign.error_bounds import Kind, all_bounds
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import (

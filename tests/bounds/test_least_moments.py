@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import linprog, minimize_scalar
 
-from pmldesign.bounds import (
+from pmldesign.error_bounds import (
     BoundProblem,
     all_bounds,
     least_deviation,

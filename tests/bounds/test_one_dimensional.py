@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import linprog, minimize_scalar
 
-from pmldesign.bounds import least_deviation, staircase_deviation, total_variation_deviation
+from pmldesign.error_bounds import least_deviation, staircase_deviation, total_variation_deviation
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import analytic_gaussian_scale
 
@@ -144,7 +144,7 @@ def test_order_of_the_bounds(epsilon, delta):
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 1e-3), (0.3, 1e-4), (1.0, 0.02)])
 def test_groups_of_steps_cost_little(monkeypatch, epsilon, delta):
     direct = least_deviation(epsilon, delta)
-    monkeypatch.setattr("pmldesign.bounds.one_dimensional.TABLE", 60)
+    monkeypatch.setattr("pmldesign.error_bounds.one_dimensional.TABLE", 60)
     grouped = least_deviation(epsilon, delta)
     assert 0.8 * direct < grouped <= direct
 

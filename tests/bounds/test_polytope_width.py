@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmldesign.bounds import is_prefix, kappa
+from pmldesign.error_bounds import is_prefix, kappa
 from pmldesign.workloads import as_workload
 
 

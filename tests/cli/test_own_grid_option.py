@@ -93,9 +93,9 @@ def test_in_python_a_mechanism_says_it(folder):
     best = pml.optimize("histogram:6", guarantee=pml.PureDP(3), effort="quick").best
     counts = np.arange(6)
     coarse = best.release(counts).manifest
-    assert unit_of(pml.release_tables(best, counts, own_grid=False).manifest) < unit_of(coarse)
+    assert unit_of(pml.release(best, counts, own_grid=False).manifest) < unit_of(coarse)
     with pytest.raises(pml.InvalidInputError, match="own_grid must be"):
-        pml.release_tables(best, counts, own_grid="yes")
+        pml.release(best, counts, own_grid="yes")
 
 
 def test_compare_says_how_such_a_row_is_released():

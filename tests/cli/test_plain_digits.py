@@ -7,7 +7,7 @@ from pmldesign.cli import main, target
 from pmldesign.cli.options import fields
 from pmldesign.errors import PmldesignError
 from pmldesign.files import load_channel
-from pmldesign.release import parse_budget, parse_plan
+from pmldesign.releases import parse_budget, parse_plan
 from pmldesign.workloads import expand_family, parse_workload
 
 ODD = ("1_0", "\uff11", "\u0663", "0_1", "1\u0660")

@@ -10,7 +10,7 @@ import pytest
 
 from pmldesign.cli import process
 from pmldesign.designs import flow
-from pmldesign.release import Ledger, read_ledger
+from pmldesign.releases import Ledger, read_ledger
 from pmldesign.streams import Stream
 
 SCHEMA = {

@@ -8,10 +8,10 @@ from scipy import integrate
 
 import pmldesign.comparison.parallel
 import pmldesign.strategies.base
-from pmldesign.bounds import all_bounds
 from pmldesign.comparison import compare, compare_all
 from pmldesign.designs import flow, solve
 from pmldesign.designs.laplace import search as laplace_search
+from pmldesign.error_bounds import all_bounds
 from pmldesign.errors import InvalidInputError, VacuousGuaranteeError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ZCDP, ApproxDP, EnvelopePML, PureDP

@@ -206,7 +206,7 @@ def alter(source, target, change):
     """The file with other claims, and with the digest that belongs to them."""
     import json
 
-    from pmldesign.verify import KEY, digest_of
+    from pmldesign.verifier import KEY, digest_of
 
     with np.load(source) as archive:
         arrays = {name: archive[name] for name in archive.files}

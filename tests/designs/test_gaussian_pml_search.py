@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from pmldesign.bounds import all_bounds
 from pmldesign.designs import factorize, gaussian_design, gaussian_pml_search, optimize
+from pmldesign.error_bounds import all_bounds
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import calibrated, mechanism
 from pmldesign.privacy import ApproxPML, EnvelopePML, Noise

@@ -212,5 +212,5 @@ def test_a_file_with_altered_groups_is_refuted(tmp_path):
         arrays = {name: file[name] for name in file.files}
     arrays["groups"] = np.array([0, 0, 0, 0, 1, 1])
     np.savez(path, **arrays)
-    verification = pml.verify_file(path)
+    verification = pml.verify(path)
     assert verification.failures

@@ -88,7 +88,7 @@ def test_beyond_written_cells_from_the_command_to_the_file(tmp_path):
     again = pml.mechanism(read, LARGE, guarantee=guarantee, noise="gaussian", known=TABLE)
     assert again.scale == pytest.approx(noisy.scale, rel=1e-12)
     assert again.rmse == pytest.approx(noisy.rmse, rel=1e-9)
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
     np.savez(path, **(arrays | {"counted": np.array([1, 0])}))

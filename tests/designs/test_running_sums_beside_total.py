@@ -9,7 +9,7 @@ import pmldesign as pml
 from pmldesign.designs import DesignOptions, factorize, route
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import StreamStrategy
-from pmldesign.verify import KEY, digest_of, read_archive
+from pmldesign.verifier import KEY, digest_of, read_archive
 from pmldesign.workloads import RECORDS, RunningWorkload, as_workload
 
 
@@ -86,10 +86,10 @@ def test_weighted_queries_beside_the_total():
 @pytest.mark.parametrize("cells", [10, 2048])
 def test_files_hold(tmp_path, monkeypatch, best, noisy, cells):
     """By all pairs of steps, and by the longest column."""
-    monkeypatch.setattr("pmldesign.verify.streams.running_sums.MOST_CELLS", cells)
+    monkeypatch.setattr("pmldesign.verifier.streams.running_sums.MOST_CELLS", cells)
     path = tmp_path / "sums.npz"
     pml.write_strategy(path, best, mechanism=noisy)
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     if cells == 2048:
         assert result.holds, result.failures
         assert not result.unchecked
@@ -116,10 +116,10 @@ def test_pml_of_many_steps_is_on_the_safe_side(tmp_path, monkeypatch, best):
     distances = np.linalg.norm(strategy.matrix[:, :, None] - strategy.matrix[:, None, :], axis=0)
     assert profile.columns == 120
     assert profile.distances.min() >= distances.max() * (1 - 1e-12)
-    monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 10)
+    monkeypatch.setattr("pmldesign.verifier.forms.form.MOST_CELLS", 10)
     path = tmp_path / "sums.npz"
     pml.write_strategy(path, best, mechanism=bound)
-    found = {check.name: check.verdict for check in pml.verify_file(path).checks}
+    found = {check.name: check.verdict for check in pml.verify(path).checks}
     assert found["guarantee"] == found["achieved"] == "holds"
 
 
@@ -158,4 +158,4 @@ def test_altered_files_do_not(tmp_path, best, noisy, alter):
     alter(header, arrays)
     header[KEY] = digest_of(header, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    assert not pml.verify_file(path).holds
+    assert not pml.verify(path).holds

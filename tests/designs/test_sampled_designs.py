@@ -156,7 +156,7 @@ def test_the_number_of_parts_needs_a_guarantee_and_bounds_are_refused():
     with pytest.raises(InvalidInputError, match="for a guarantee of epsilon and delta"):
         pml.optimize("prefix:6", participation="sampled,share=0.1")
     with pytest.raises(InvalidInputError, match="no bounds are known"):
-        pml.error_bounds(
+        pml.bounds(
             "prefix:6", guarantee=pml.ApproxDP(1, 1e-6), participation="sampled,every=2,rate=0.1"
         )
 

@@ -10,8 +10,8 @@ import scipy
 
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import exact_noise
-from pmldesign.verify import KEY, digest_of
+from pmldesign.releases import exact_noise
+from pmldesign.verifier import KEY, digest_of
 from pmldesign.workloads import RECORDS, Public, as_public
 
 MARGINS = {
@@ -192,7 +192,7 @@ def test_files_are_verified_and_other_tables_are_not(queries, noise, tmp_path):
     noisy = pml.optimize(queries, guarantee=promise, known=known, noise=noise).best
     path = tmp_path / "design.npz"
     pml.write_strategy(path, noisy)
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
     again = pml.read_strategy(path)
     assert again.public.agrees(noisy.strategy.public)
     norm = "l2" if noise == "gaussian" else "l1"
@@ -211,7 +211,7 @@ def test_files_are_verified_and_other_tables_are_not(queries, noise, tmp_path):
         forged, others = {**header, **changes}, {**arrays, **changed}
         forged[KEY] = digest_of(forged, others)
         np.savez(path, header=np.array(json.dumps(forged)), **others)
-        assert pml.verify_file(path).failures, (changes, changed)
+        assert pml.verify(path).failures, (changes, changed)
 
 
 def test_a_bound_that_is_too_large_is_found(tmp_path):
@@ -219,7 +219,7 @@ def test_a_bound_that_is_too_large_is_found(tmp_path):
     for queries in ("prefix:3*prefix:4", "histogram:3*histogram:4"):
         design = pml.factorize(queries, known=known)
         pml.write_strategy(path, design)
-        assert pml.verify_file(path).holds
+        assert pml.verify(path).holds
         with np.load(path) as kept:
             arrays = {name: kept[name] for name in kept.files if name != "header"}
             header = json.loads(str(kept["header"]))
@@ -227,7 +227,7 @@ def test_a_bound_that_is_too_large_is_found(tmp_path):
         header["upper"] += 1e-5
         header[KEY] = digest_of(header, arrays)
         np.savez(path, header=np.array(json.dumps(header)), **arrays)
-        assert "lower" in {check.name for check in pml.verify_file(path).failures}
+        assert "lower" in {check.name for check in pml.verify(path).failures}
 
 
 def test_large_domains_leave_out_what_is_known():

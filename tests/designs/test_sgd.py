@@ -106,7 +106,7 @@ def test_designs_hold_for_all_patterns_and_no_strategy_is_below_the_bound(
     assert all(norm(R) >= best.certificate.lower for R in (C, *others))
     noisy = pml.mechanism(best, guarantee=pml.ZCDP(0.5), noise="gaussian")
     pml.write_strategy(tmp_path / "s.npz", best, mechanism=noisy)
-    assert pml.verify_file(tmp_path / "s.npz").holds
+    assert pml.verify(tmp_path / "s.npz").holds
 
 
 def test_participations_are_designed_for_and_noise_of_training_is_made():

@@ -164,7 +164,7 @@ def test_steps_spread_over_many_measurements_need_no_less_than_the_bound(guarant
     reached = spread.epsilon(guarantee.delta) if guarantee.delta else spread.mu
     assert 0 <= found.at_least <= min(reached, found.enough)
     if isinstance(guarantee, pml.GaussianDP):
-        listed = pml.error_bounds("histogram:1", guarantee=pml.GaussianDP(ratio))
+        listed = pml.bounds("histogram:1", guarantee=pml.GaussianDP(ratio))
         bound = next(bound for bound in listed if bound.name == "Laplace matrix mechanisms")
         assert bound.value <= target
 

@@ -65,4 +65,4 @@ def test_large_targets_and_widths_have_laplace_noise():
 def test_files_of_targets_hold(tmp_path):
     found = pml.least_budget("prefix:6", 0.4, pml.PureDP(1), effort="quick")
     pml.write_strategy(tmp_path / "t.npz", found.mechanism)
-    assert pml.verify_file(tmp_path / "t.npz").holds
+    assert pml.verify(tmp_path / "t.npz").holds

@@ -124,7 +124,7 @@ def test_every_name_of_the_packages_that_a_page_mentions_exists():
     }
     assert {"pmldesign.error_bounds", "pmldesign_solvers.search.tents"} <= found
     assert not {name for name in found - {"pmldesign.fish"} if not is_there(name)}
-    assert not is_there("pmldesign.bounds.bounds")
+    assert not is_there("pmldesign.error_bounds.bounds")
 
 
 def is_there(name):

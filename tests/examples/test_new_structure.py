@@ -14,9 +14,9 @@ from pmldesign.cli import main
 from pmldesign.designs import ROUTES
 from pmldesign.files import FORMS
 from pmldesign.privacy import Neighbours
-from pmldesign.release import exact_noise
-from pmldesign.verify import FORMS as STATED
-from pmldesign.verify import KEY, digest_of, read_archive
+from pmldesign.releases import exact_noise
+from pmldesign.verifier import FORMS as STATED
+from pmldesign.verifier import KEY, digest_of, read_archive
 from pmldesign.workloads import NAMES
 
 DP = pml.ApproxDP(1.0, 1e-6)
@@ -93,7 +93,7 @@ def test_every_function_of_the_package_takes_it(cyclic, tmp_path, neighbours, no
         assert isinstance(again, cyclic.CyclicStrategy)
     calibrated = pml.calibrate(again, guarantee, noise=noise)
     assert calibrated.scale == pytest.approx(noisy.scale, rel=1e-12)
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert result.holds, result.failures
     x, lattice = np.arange(24), exact_noise(noisy)
     measured = lattice.measure(x, sampler=lambda _kind, _scale, count: np.zeros(count, dtype=int))
@@ -115,7 +115,7 @@ def test_verification_sees_what_is_forged(cyclic, tmp_path):
         forged = {**arrays, "kernel": kernel}
         changed = {**header, KEY: digest_of({k: v for k, v in header.items() if k != KEY}, forged)}
         np.savez(path, header=np.array(json.dumps(changed)), **forged)
-        assert pml.verify_file(path).failures
+        assert pml.verify(path).failures
 
 
 def test_every_command_takes_it(cyclic, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from pmldesign.cli import main
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, PureDP
-from pmldesign.release import release_tables
+from pmldesign.releases import release
 
 PATH = Path(__file__).parents[2] / "examples" / "registry" / "entry.py"
 
@@ -29,7 +29,7 @@ def test_an_entry_of_the_registry_says_what_was_promised_together(tmp_path):
         noise = "laplace" if isinstance(guarantee, PureDP) else "gaussian"
         noisy = mechanism("identity", "histogram:3", guarantee=guarantee, noise=noise)
         begun = {"ledger": tmp_path / "l", "budget": "epsilon=2,delta=1e-6,pure=1"}
-        release_tables(noisy, tmp_path / "x.npy", **begun)
+        release(noisy, tmp_path / "x.npy", **begun)
         shown = CliRunner().invoke(main, ["ledger", str(tmp_path / "l"), "--json"]).stdout
         loss = example.entry(json.loads(shown))["deployment"]["privacy_loss"]
         assert loss["privacy_parameters"] == pytest.approx(expected, abs=2e-6)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pmldesign.release import release_tables
+from pmldesign.releases import release
 from pmldesign.strategies import baseline
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ def test_the_tutorial_has_the_same_people(example, tmp_path, monkeypatch):
 def test_the_picture_is_drawn(example, tmp_path, unarranged):
     from pmldesign.mechanisms import mechanism
     from pmldesign.privacy import ApproxDP
-    from pmldesign.release import as_schema, parse_queries
+    from pmldesign.releases import as_schema, parse_queries
 
     example.write_inputs(tmp_path)
     schema = as_schema(example.SCHEMA)
@@ -44,6 +44,6 @@ def test_the_picture_is_drawn(example, tmp_path, unarranged):
     made = mechanism(
         baseline("identity", queries), queries, guarantee=ApproxDP(0.1, 1e-6), noise="gaussian"
     )
-    found = release_tables(made, tmp_path / "people.csv", schema=schema)
+    found = release(made, tmp_path / "people.csv", schema=schema)
     example.picture(found, tmp_path / "intervals.png")
     assert (tmp_path / "intervals.png").stat().st_size > 10_000

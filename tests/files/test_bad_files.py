@@ -17,7 +17,7 @@ from pmldesign.files import (
     read_strategy,
     read_workload,
 )
-from pmldesign.release import read_histogram
+from pmldesign.releases import read_histogram
 
 EXTENSIONS = (".npy", ".npz", ".csv", ".mtx")
 SIGNALLING = np.array([[0x7F800001]], dtype=np.uint32).view(np.float32)

@@ -18,7 +18,7 @@ from pmldesign.files import (
     read_workload,
     write_workload,
 )
-from pmldesign.release import read_histogram
+from pmldesign.releases import read_histogram
 from pmldesign.workloads import DenseWorkload, SparseWorkload, parse_workload
 
 EXTENSIONS = (".npy", ".npz", ".csv", ".mtx")

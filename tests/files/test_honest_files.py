@@ -28,7 +28,7 @@ def test_designs_with_other_noise_hold_and_are_released(tmp_path, neighbours, kn
         except pml.PmldesignError:
             continue  # no such noise meets it, or it speaks of other people
         pml.write_strategy(path, design, mechanism=noisy)
-        result = pml.verify_file(path)
+        result = pml.verify(path)
         assert result.holds, (noise, guarantee, people, result.failures or result.unchecked)
         held, read = read_guarantee(path), read_strategy(path)
         assert held == noisy.guarantee
@@ -38,7 +38,7 @@ def test_designs_with_other_noise_hold_and_are_released(tmp_path, neighbours, kn
         assert again.scale == pytest.approx(noisy.scale, rel=1e-12)
         assert again.words == noisy.words
         if participation == "2,any" and noise != "laplace":
-            released = pml.release_tables(again, [5, 0, 2, 1])
+            released = pml.release(again, [5, 0, 2, 1])
             assert released.manifest["guarantee"]["words"] == noisy.words
         count += 1
     assert count >= 12
@@ -48,11 +48,11 @@ def test_bounds_are_in_the_file_of_the_people_that_they_are_about(tmp_path):
     design, path = pml.factorize(QUERIES), tmp_path / "s.npz"
     for guarantee, about in ((pml.PureDP(1.0), True), (pml.PML(1.0, 0.1), False)):
         pml.write_strategy(path, design, mechanism=pml.mechanism(design, guarantee=guarantee))
-        claims = {check.name for check in pml.verify_file(path).checks}
+        claims = {check.name for check in pml.verify(path).checks}
         assert ({"lower", "upper"} <= claims) == about
     other = pml.mechanism(pml.factorize("all-range:4"), guarantee=pml.PureDP(1.0))
     pml.write_strategy(path, design, mechanism=other)
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
     assert strategies.read_question(path) == "all-range:4"
 
 
@@ -61,7 +61,7 @@ def test_dual_weights_of_factors_prove_the_bound_at_every_p(tmp_path, monkeypatc
     design = pml.factorize("prefix:3*prefix:2", p=3)
     noisy = pml.mechanism(design, guarantee=pml.PureDP(1.0), noise="laplace")
     pml.write_strategy(tmp_path / "s.npz", design, mechanism=noisy)
-    assert pml.verify_file(tmp_path / "s.npz").holds
+    assert pml.verify(tmp_path / "s.npz").holds
 
 
 def test_cube_noise_for_all_rows_of_a_person_is_that_of_the_entries():

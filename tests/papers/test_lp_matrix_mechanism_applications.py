@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from pmldesign.bounds import all_bounds
 from pmldesign.designs import factorize
+from pmldesign.error_bounds import all_bounds
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, classical_gaussian_scale
 from pmldesign.strategies import baseline

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import ndtr
 
 import pmldesign as pml
-from pmldesign.bounds import least_deviation
+from pmldesign.error_bounds import least_deviation
 from pmldesign.privacy import analytic_gaussian_scale, classical_gaussian_scale
 
 
@@ -125,7 +125,7 @@ def test_theorem_1_6_needs_a_condition_on_delta(epsilon):
 
 def test_the_bound_for_parities_checks_that_condition():
     for delta, holds in ((0.5, False), (1e-9, True)):
-        listed = pml.error_bounds("parity:1,1", guarantee=pml.ApproxDP(0.1, delta))
+        listed = pml.bounds("parity:1,1", guarantee=pml.ApproxDP(0.1, delta))
         (found,) = (bound for bound in listed if bound.name == "parity")
         assert found.holds is holds
         assert not found.holds or found.value < math.sqrt(1 / 3)

@@ -51,7 +51,7 @@ def test_the_picture_of_a_mechanism_is_the_deviation_of_every_query():
 
 @pytest.mark.parametrize("guarantee", [DP, pml.PureDP(3)])
 def test_the_region_out_of_reach_ends_at_the_largest_lower_bound(guarantee):
-    bounds = pml.error_bounds("histogram:4", guarantee=guarantee)
+    bounds = pml.bounds("histogram:4", guarantee=guarantee)
     axes = pml.plot(bounds).axes[0]
     (region,) = axes.patches
     # at epsilon 3 the staircase is above the geometric noise that counts of records may have
@@ -63,7 +63,7 @@ def test_the_region_out_of_reach_ends_at_the_largest_lower_bound(guarantee):
 
 
 def test_no_region_is_called_shaded_where_no_bound_is_for_every_mechanism():
-    bounds = pml.error_bounds("histogram:4", guarantee=pml.PML(1.0, 0.1))
+    bounds = pml.bounds("histogram:4", guarantee=pml.PML(1.0, 0.1))
     assert any(bound.value for bound in bounds)
     figure = pml.plot(bounds)
     assert not figure.axes[0].patches

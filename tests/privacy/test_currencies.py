@@ -232,7 +232,7 @@ def test_half_zcdp_is_what_scale_equal_to_sensitivity_gives():
 def test_lower_bounds_hold_for_the_mechanisms():
     for guarantee in GUARANTEES[:3]:
         best = pml.factorize("prefix:6", rel_gap=1e-9)
-        bounds = {b.name: b.value for b in pml.error_bounds(best, guarantee=guarantee)}
+        bounds = {b.name: b.value for b in pml.bounds(best, guarantee=guarantee)}
         gaussian = pml.mechanism(best, guarantee=guarantee, noise="gaussian").error(2)
         laplace = pml.mechanism("identity", "prefix:6", guarantee=guarantee, noise="laplace")
         assert bounds["Gaussian mechanisms"] == pytest.approx(gaussian, rel=1e-8)

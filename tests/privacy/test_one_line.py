@@ -71,7 +71,7 @@ def test_a_single_query_takes_less_noise_and_its_file_holds(tmp_path, guarantee)
     query = np.array([[0.0, 1.0, 3.0]])
     noisy = pml.mechanism("workload", query, guarantee=guarantee, noise="gaussian")
     pml.write_strategy(tmp_path / "s.npz", noisy)
-    result = pml.verify_file(tmp_path / "s.npz", workload=query)
+    result = pml.verify(tmp_path / "s.npz", workload=query)
     assert result.holds, result.failures
     if isinstance(guarantee, pml.ApproxPML):
         exact = integral(query[0] / noisy.scale, 0.5, np.full(3, 0.2))

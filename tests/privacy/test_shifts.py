@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from leakages import laplace_leakage_bound
 
-from pmldesign.bounds import least_deviation
+from pmldesign.error_bounds import least_deviation
 from pmldesign.privacy import PML, ApproxDP, ApproxPML, EnvelopePML, PureDP
 
 

@@ -92,7 +92,7 @@ def test_noise_falls_and_files_hold(tmp_path):
     for failure in (guarantee, pml.EnvelopePML(0.5, 1e-2, 0.25)):
         noisy = pml.mechanism("identity", "histogram:3", guarantee=failure, noise="gaussian")
         pml.write_strategy(tmp_path / "s.npz", noisy)
-        result = pml.verify_file(tmp_path / "s.npz")
+        result = pml.verify(tmp_path / "s.npz")
         assert result.holds, result.failures
 
 

@@ -20,7 +20,7 @@ import pandas as pd
 import polars as pl
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import as_schema, count_people
+from pmldesign.releases import as_schema, count_people
 
 KEYS = [
     ["F", "M"],

@@ -12,7 +12,7 @@ import numpy as np
 from pmldesign.errors import FileError, InfeasibleError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PureDP
-from pmldesign.release import Ledger, carry_out, prepare, read_ledger
+from pmldesign.releases import Ledger, carry_out, prepare, read_ledger
 
 PEOPLE, COST = "panel", 0.125
 """Of one release, of a budget of 1."""

@@ -1,6 +1,6 @@
 """Schemas with numbers of people."""
 
-from pmldesign.release import as_schema
+from pmldesign.releases import as_schema
 
 KEYS = {"name": "sex", "keys": ["F", "M"]}
 PLAIN = {"name": "income", "low": 0, "high": 3, "unit": 1}

@@ -6,7 +6,7 @@ from scipy import stats
 
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import agreement
+from pmldesign.releases import agreement_test
 
 RNG = np.random.default_rng(12)
 
@@ -33,9 +33,9 @@ def test_what_releases_do_not_share_is_not_compared():
     """x_1 of one data set and x_2 of another: no answer is common."""
     one, two = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
     values = [np.array([5.0]), np.array([1e6])]
-    assert agreement([one, two], values, [np.zeros(1)] * 2) == (1.0, 0)
+    assert agreement_test([one, two], values, [np.zeros(1)] * 2) == (1.0, 0)
     common = np.array([[1.0, 1.0], [1.0, -1.0]])
-    p, degrees = agreement(
+    p, degrees = agreement_test(
         [one, common], [np.array([0.0]), np.array([9.0, 9.0])], [np.zeros(1), np.zeros(2)]
     )
     # x_1 is 0 +- 1 and (9 + 9) / 2 = 9 +- 1 / 2^(1/2): 81 / 1.5 for one degree of freedom
@@ -54,7 +54,7 @@ def test_equal_data_are_doubted_as_seldom_as_promised(kurtosis, draw, cells):
     for _ in range(4000):
         noise = getattr(RNG, draw)(0, scale, (2, cells))
         values = [m @ x + n for m, n in zip(matrices, noise, strict=True)]
-        found.append(agreement(matrices, values, kurtoses)[0])
+        found.append(agreement_test(matrices, values, kurtoses)[0])
     probabilities = np.array(found)
     for level in (0.5, 0.05, 0.001):
         share, spread = (probabilities < level).mean(), (level / 4000) ** 0.5

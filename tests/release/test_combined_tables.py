@@ -6,8 +6,8 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import as_schema
-from pmldesign.release.measured import several
+from pmldesign.releases import as_schema
+from pmldesign.releases.measured import several
 
 CONTENT = {
     "attributes": [
@@ -72,7 +72,7 @@ def test_coordinates_tell_what_matrices_tell(pair, tmp_path, monkeypatch):
 def test_what_releases_of_many_cells_do_not_determine_is_said(tmp_path, monkeypatch):
     paths = written("tables", tmp_path, CONTENT)
     monkeypatch.setattr(several, "MOST_CELLS", 1)
-    monkeypatch.setattr("pmldesign.release.measured.questions.MAX_ENTRIES", 1)
+    monkeypatch.setattr("pmldesign.releases.measured.questions.MAX_ENTRIES", 1)
     found = pml.read_measurements(*paths, schema=CONTENT)
     with pytest.raises(InvalidInputError, match=r"cannot answer .* it determines a \+ c$"):
         found.ask("a*c", schema=CONTENT)

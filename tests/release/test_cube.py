@@ -13,7 +13,7 @@ from scipy.stats import chi2
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, Noise, PureDP
-from pmldesign.release import (
+from pmldesign.releases import (
     calibrated_on,
     cost_of,
     cube_half_widths,

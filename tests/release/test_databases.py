@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.release import DIALECTS, as_schema, count_people, people_of, query_text
+from pmldesign.releases import DIALECTS, as_schema, count_people, people_of, query_text
 
 CONTENT = {
     "attributes": [
@@ -301,7 +301,7 @@ def test_sources_that_are_none(folder):
 def test_a_database_is_opened_for_reading_alone(folder):
     before = (folder / "people.db").read_bytes()
     made = pml.mechanism("identity", "histogram:18", guarantee=pml.PureDP(1.0))
-    pml.release_tables(made, f"duckdb:///{folder}/people.db#people", schema=CONTENT)
+    pml.release(made, f"duckdb:///{folder}/people.db#people", schema=CONTENT)
     assert (folder / "people.db").read_bytes() == before
 
 

@@ -12,7 +12,7 @@ from sex_and_age import write
 
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.privacy import Neighbours
-from pmldesign.release import (
+from pmldesign.releases import (
     as_schema,
     count_people,
     draft_schema,

@@ -9,7 +9,7 @@ import pytest
 from sex_and_age import SCHEMA
 
 from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.release import as_schema, count_people, draft_schema
+from pmldesign.releases import as_schema, count_people, draft_schema
 
 OTHER = as_schema({**SCHEMA, "outside": "other"})
 PLAIN = "sex,age\nF,1\nM,20\n"

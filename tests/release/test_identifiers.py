@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import as_schema, count_people, people_of, query_text
+from pmldesign.releases import as_schema, count_people, people_of, query_text
 
 FORM = as_schema({"attributes": [{"name": "kind", "keys": ["a", "b"]}], "person": "id"})
 TEXTS = {

@@ -15,7 +15,7 @@ import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
-from pmldesign.release import Query, as_schema, count_people, exact_noise, people_of, prepare
+from pmldesign.releases import Query, as_schema, count_people, exact_noise, people_of, prepare
 
 SEX, AGE = ["F", "M"], ["[0, 15)", "[15, 40)", "[40, 90)"]
 MARRIED = ["yes", "no"]
@@ -121,7 +121,7 @@ def test_impossible_cells_are_answered_by_zero_without_noise(tmp_path):
     counts = np.array([cells.count(cell) for cell in CAN])
     assert np.allclose(exact.table.estimate, truth @ counts)
     published.to_csv(tmp_path / "t.csv")
-    assert not pml.verify_file(tmp_path / "t.manifest.json").failures
+    assert not pml.verify(tmp_path / "t.manifest.json").failures
 
 
 def test_sums_of_numbers_beside_what_cannot_be():

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from pmldesign.designs import factorize
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, PureDP
-from pmldesign.release import exact_noise, half_widths
+from pmldesign.releases import exact_noise, half_widths
 from pmldesign.strategies import WeightedTablesStrategy, baseline, kinds_of_tables
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 from pmldesign_solvers.search import (
@@ -79,7 +79,7 @@ def test_the_level_must_be_a_probability():
 def test_kinds_of_rows_of_products_have_the_same_laws(monkeypatch):
     noisy = released(PureDP(1.0), text="prefix:4*histogram:2+histogram:4*total:2", name="tree")
     exact = half_widths(noisy.of_answers, 0.9)
-    monkeypatch.setattr("pmldesign.release.intervals.LARGEST_L", 100)
+    monkeypatch.setattr("pmldesign.releases.intervals.LARGEST_L", 100)
     assert exact.size * noisy.lattice.units.size > 100
     assert np.allclose(half_widths(noisy.of_answers, 0.9), exact, rtol=1e-8)
 
@@ -87,8 +87,8 @@ def test_kinds_of_rows_of_products_have_the_same_laws(monkeypatch):
 def test_large_workloads_get_the_bound(monkeypatch):
     noisy = released(PureDP(1.0), text="prefix:6", name="tree")
     exact = half_widths(noisy.of_answers, 0.9)
-    monkeypatch.setattr("pmldesign.release.intervals.LARGEST_L", 0)
-    monkeypatch.setattr("pmldesign.release.intervals.MOST_ENTRIES", 0)
+    monkeypatch.setattr("pmldesign.releases.intervals.LARGEST_L", 0)
+    monkeypatch.setattr("pmldesign.releases.intervals.MOST_ENTRIES", 0)
     assert (half_widths(noisy.of_answers, 0.9) >= exact).all()
 
 

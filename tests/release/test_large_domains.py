@@ -10,7 +10,7 @@ from fast_sampler import fast_sampler, no_noise
 import pmldesign as pml
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import Noise
-from pmldesign.release import all_within, consistent_tables, exact_noise, lattice_of, prepare
+from pmldesign.releases import all_within, consistent_tables, exact_noise, lattice_of, prepare
 from pmldesign.strategies import IdentityAndRows, TablesStrategy, WeightedTablesStrategy
 from pmldesign.workloads import MarginalsWorkload, parse_workload
 

@@ -12,7 +12,7 @@ from fast_sampler import no_noise
 from pmldesign.designs import factorize
 from pmldesign.mechanisms import integers, mechanism
 from pmldesign.privacy import PML, ApproxDP, ApproxPML, Neighbours, Noise, PureDP, gaussian_delta
-from pmldesign.release import exact_noise, gaussian_parameter, laplace_parameter
+from pmldesign.releases import exact_noise, gaussian_parameter, laplace_parameter
 from pmldesign.strategies import ProductStrategy, Strategy, baseline
 from pmldesign.workloads import DenseWorkload, parse_workload
 

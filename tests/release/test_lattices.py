@@ -7,7 +7,7 @@ from exact_matrices import exact_rows
 from scipy import linalg
 
 from pmldesign.privacy import Neighbours, Noise
-from pmldesign.release import lattice_of
+from pmldesign.releases import lattice_of
 from pmldesign.strategies import (
     BesideStrategy,
     BlockStrategy,

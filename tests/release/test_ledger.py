@@ -17,7 +17,7 @@ from pmldesign.cli import main
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ZCDP, ApproxDP, Neighbours, PureDP
-from pmldesign.release import (
+from pmldesign.releases import (
     Budget,
     Ledger,
     charge_of,
@@ -29,7 +29,7 @@ from pmldesign.release import (
     prepare,
     private_draft,
     read_ledger,
-    release_tables,
+    release,
 )
 from pmldesign.strategies import baseline
 from pmldesign.workloads import parse_workload
@@ -58,7 +58,7 @@ def payments(path):
 
 def affordable(data, ledger):
     try:
-        release_tables(made(GAUSSIAN, "gaussian"), data, ledger=ledger, budget=BUDGET)
+        release(made(GAUSSIAN, "gaussian"), data, ledger=ledger, budget=BUDGET)
     except InfeasibleError:
         return False
     return True
@@ -80,9 +80,9 @@ def test_releases_are_paid_for_until_the_budget_is_spent(tmp_path, data):
             x = rest / mu - mu / 2
             delta = mpmath.ncdf(-x) - mpmath.e**rest * mpmath.ncdf(-x - mu)
             assert (delta <= BUDGET.delta) is kept
-    release_tables(made(PureDP(0.25)), data, ledger=ledger)
+    release(made(PureDP(0.25)), data, ledger=ledger)
     with pytest.raises(InfeasibleError):
-        release_tables(made(PureDP(1e-3)), data, ledger=ledger)
+        release(made(PureDP(1e-3)), data, ledger=ledger)
 
 
 def test_the_whole_budget_can_be_spent_at_once(tmp_path, data):
@@ -90,9 +90,9 @@ def test_the_whole_budget_can_be_spent_at_once(tmp_path, data):
         noise = "gaussian" if number == 0 else "laplace"
         budget = Budget(1.0, 1e-6 if number == 0 else 0.0, float(number))
         ledger = tmp_path / f"{number}"
-        release_tables(made(guarantee, noise), data, ledger=ledger, budget=budget)
+        release(made(guarantee, noise), data, ledger=ledger, budget=budget)
         with pytest.raises(InfeasibleError):
-            release_tables(made(guarantee, noise), data, ledger=ledger)
+            release(made(guarantee, noise), data, ledger=ledger)
 
 
 def test_costs_are_those_of_the_lattice():
@@ -105,7 +105,7 @@ def test_costs_are_those_of_the_lattice():
 
 def _one_release(path, data, results):
     try:
-        release_tables(made(PureDP(1.0)), data, ledger=path)
+        release(made(PureDP(1.0)), data, ledger=path)
         results.put("published")
     except InfeasibleError:
         results.put("refused")
@@ -113,7 +113,7 @@ def _one_release(path, data, results):
 
 def test_two_processes_do_not_overspend(tmp_path, data):
     ledger = tmp_path / "ledger"
-    release_tables(made(PureDP(1.0)), data, ledger=ledger, budget=Budget(2.0, 0.0, 2.0))
+    release(made(PureDP(1.0)), data, ledger=ledger, budget=Budget(2.0, 0.0, 2.0))
     context = multiprocessing.get_context("fork")
     results = context.Queue()
     workers = [context.Process(target=_one_release, args=(ledger, data, results)) for _ in range(4)]
@@ -135,12 +135,10 @@ def test_a_crash_after_the_entry_leaves_it_spent(tmp_path, data):
         raise RuntimeError("power cut")
 
     with pytest.raises(RuntimeError, match="power cut"):
-        release_tables(
-            made(PureDP(1.0)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0), sampler=crash
-        )
+        release(made(PureDP(1.0)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0), sampler=crash)
     assert len(payments(ledger)) == 1
     with pytest.raises(InfeasibleError):
-        release_tables(made(PureDP(1.0)), data, ledger=ledger)
+        release(made(PureDP(1.0)), data, ledger=ledger)
 
 
 @pytest.mark.parametrize("step", ["manifest", "table"])
@@ -155,7 +153,7 @@ def test_a_crash_between_noise_and_table_publishes_nothing(tmp_path, data, monke
 
     rename = type(tmp_path).replace
     monkeypatch.setattr(type(tmp_path), "replace", crash)
-    found = release_tables(made(PureDP(1.0)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
+    found = release(made(PureDP(1.0)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
     with pytest.raises(RuntimeError, match="power cut"):
         found.to_csv(tmp_path / "t.csv")
     assert renamed == ["t.manifest.json", "t.csv"][: len(renamed)]
@@ -191,11 +189,11 @@ def test_a_ledger_that_is_replaced_while_data_are_read_pays_for_its_own(tmp_path
     """As an editor does: the payment is made in the file that is there, or nothing is drawn."""
     ledger, spare = tmp_path / "ledger", tmp_path / "spare"
     budget = Budget(1.0, 0.0, 1.0)
-    release_tables(made(PureDP(0.25)), data, ledger=ledger, budget=budget)
+    release(made(PureDP(0.25)), data, ledger=ledger, budget=budget)
     if other == "an older copy":
         spare.write_bytes(ledger.read_bytes())
     elif other == "another ledger":
-        release_tables(made(PureDP(1.0)), data, ledger=spare, budget=budget)
+        release(made(PureDP(1.0)), data, ledger=spare, budget=budget)
 
     def read():
         ledger.unlink()
@@ -215,7 +213,7 @@ def test_a_ledger_that_is_replaced_while_data_are_read_pays_for_its_own(tmp_path
 
 
 def test_a_ledger_is_for_its_owner(tmp_path, data):
-    release_tables(made(PureDP(1.0)), data, ledger=tmp_path / "l", budget=Budget(1.0, 0.0, 1.0))
+    release(made(PureDP(1.0)), data, ledger=tmp_path / "l", budget=Budget(1.0, 0.0, 1.0))
     assert (tmp_path / "l").stat().st_mode & 0o777 == 0o600
 
 
@@ -228,17 +226,15 @@ def test_ledgers_that_end_with_their_process_are_refused(tmp_path, data, place, 
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         with pytest.raises(InvalidInputError, match="a ledger is a file, such as"):
-            release_tables(
-                made(PureDP(0.9)), data, ledger=place, people="p", budget=Budget(1.0, 0.0, 1.0)
-            )
+            release(made(PureDP(0.9)), data, ledger=place, people="p", budget=Budget(1.0, 0.0, 1.0))
 
 
 @pytest.mark.parametrize("place", [":memory:", "file::memory:", "file:x?mode=memory"])
 def test_names_of_files_that_mean_memory_to_sqlite_are_files(tmp_path, data, place, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    release_tables(made(PureDP(0.9)), data, ledger=place, budget=Budget(1.0, 0.0, 1.0))
+    release(made(PureDP(0.9)), data, ledger=place, budget=Budget(1.0, 0.0, 1.0))
     with pytest.raises(InfeasibleError, match="no room"):
-        release_tables(made(PureDP(0.9)), data, ledger=place, budget=Budget(1.0, 0.0, 1.0))
+        release(made(PureDP(0.9)), data, ledger=place, budget=Budget(1.0, 0.0, 1.0))
     assert (tmp_path / place).is_file()
 
 
@@ -247,43 +243,43 @@ def test_a_missing_extra_costs_nothing(tmp_path, data, monkeypatch):
     chosen = made(PureDP(0.25))
     monkeypatch.setattr("pmldesign.errors.find_spec", lambda _: None)
     with pytest.raises(InvalidInputError, match=r"pip install 'pmldesign\[release\]'"):
-        release_tables(chosen, data, ledger=ledger, budget=BUDGET)
+        release(chosen, data, ledger=ledger, budget=BUDGET)
     assert not ledger.exists()
 
 
 def test_bad_data_cost_nothing_and_a_refusal_does_not_read_them(tmp_path, data):
     ledger = tmp_path / "ledger"
-    release_tables(made(PureDP(0.5)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
+    release(made(PureDP(0.5)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
     np.save(data, np.array([3, 1, -4, 1]))
     with pytest.raises(InvalidInputError, match="has -4"):
-        release_tables(made(PureDP(0.5)), data, ledger=ledger, same_people=True)
+        release(made(PureDP(0.5)), data, ledger=ledger, same_people=True)
     assert len(payments(ledger)) == 1
     data.unlink()
     with pytest.raises(InfeasibleError):  # not a complaint about the missing file
-        release_tables(made(PureDP(0.6)), data, ledger=ledger)
+        release(made(PureDP(0.6)), data, ledger=ledger)
 
 
 def test_other_data_budgets_units_and_guarantees_are_refused(tmp_path, data):
     ledger = tmp_path / "ledger"
     with pytest.raises(InvalidInputError, match="new ledger and needs a budget"):
-        release_tables(made(PureDP(0.1)), data, ledger=ledger)
+        release(made(PureDP(0.1)), data, ledger=ledger)
     assert not ledger.exists()
-    release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
+    release(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
     with pytest.raises(InvalidInputError, match="fixed beforehand"):
-        release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(2.0, 0.0, 2.0))
+        release(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(2.0, 0.0, 2.0))
     other = tmp_path / "other.npy"
     np.save(other, np.array([3, 1, 4, 2]))
     with pytest.raises(InvalidInputError, match="another content"):
-        release_tables(made(PureDP(0.1)), other, ledger=ledger)
+        release(made(PureDP(0.1)), other, ledger=ledger)
     with pytest.raises(InvalidInputError, match="costs of different units do not add up"):
-        release_tables(made(PureDP(0.1, Neighbours.REPLACE)), data, ledger=ledger)
+        release(made(PureDP(0.1, Neighbours.REPLACE)), data, ledger=ledger)
     with pytest.raises(InvalidInputError, match="path"):
-        release_tables(made(PureDP(0.1)), [3, 1, 4, 1], ledger=ledger)
+        release(made(PureDP(0.1)), [3, 1, 4, 1], ledger=ledger)
     with pytest.raises(InvalidInputError, match="needs a ledger"):
-        release_tables(made(PureDP(0.1)), data, budget=Budget(1.0, 0.0, 1.0))
+        release(made(PureDP(0.1)), data, budget=Budget(1.0, 0.0, 1.0))
     pml = tmp_path / "pml"
     with pytest.raises(InvalidInputError, match="does not add up"):
-        release_tables(made(PML(0.5, 0.2)), data, ledger=pml, budget=Budget(1.0, 0.0, 1.0))
+        release(made(PML(0.5, 0.2)), data, ledger=pml, budget=Budget(1.0, 0.0, 1.0))
     assert not pml.exists()
 
 
@@ -351,7 +347,7 @@ ALTERED = [
 @pytest.mark.parametrize("statement", ALTERED)
 def test_an_altered_ledger_refuses_and_nothing_is_paid_back(tmp_path, data, statement):
     ledger = tmp_path / "ledger"
-    release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
+    release(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
     with sqlite3.connect(ledger) as connection:
         connection.execute(statement)
     connection.close()
@@ -363,13 +359,13 @@ def refuse(ledger, data):
     with pytest.raises(
         FileError, match=r"damaged|malformed|not a database|of this version|no such"
     ):
-        release_tables(made(PureDP(0.1)), data, ledger=ledger, sampler=drawn.append)
+        release(made(PureDP(0.1)), data, ledger=ledger, sampler=drawn.append)
     assert (ledger.read_bytes(), drawn) == (before, [])
 
 
 def test_a_ledger_that_was_cut_or_is_no_database_refuses(tmp_path, data):
     ledger = tmp_path / "ledger"
-    release_tables(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
+    release(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
     whole = ledger.read_bytes()
     for end in (*range(1, len(whole), 487), len(whole) - 1):
         ledger.write_bytes(whole[:end])
@@ -384,7 +380,7 @@ def test_a_ledger_that_is_no_file_is_refused(tmp_path, data):
     loop.symlink_to(loop)
     for path in (loop, tmp_path, "/dev/full", "/dev/zero"):
         with pytest.raises(FileError, match="ledger"):
-            release_tables(made(PureDP(0.1)), data, ledger=path, budget=Budget(1.0, 0.0, 1.0))
+            release(made(PureDP(0.1)), data, ledger=path, budget=Budget(1.0, 0.0, 1.0))
     with pytest.raises(FileError, match="cannot write"):
         check_paths(tmp_path / "loop" / "t.csv", used=[loop])
     check_paths(tmp_path / "t.csv", used=[loop])  # who opens the loop says what is wrong with it
@@ -396,11 +392,11 @@ def test_decimal_numbers_add_up_as_they_are_written(tmp_path, data, part, times)
     ledger = tmp_path / "ledger"
     for _ in range(times):
         budget = None if ledger.exists() else parse_budget(f"epsilon={total}")
-        release_tables(made(PureDP(part)), data, ledger=ledger, budget=budget)
+        release(made(PureDP(part)), data, ledger=ledger, budget=budget)
     spent = sum(payment.cost.pure for payment in payments(ledger))
     assert spent <= Fraction(str(total))
     with pytest.raises(InfeasibleError):
-        release_tables(made(PureDP(part)), data, ledger=ledger)
+        release(made(PureDP(part)), data, ledger=ledger)
 
 
 def test_a_refused_first_release_begins_no_ledger(tmp_path, data):
@@ -408,15 +404,15 @@ def test_a_refused_first_release_begins_no_ledger(tmp_path, data):
     place = tmp_path / "ledger"
     asked = {"ledger": place, "people": "panel", "budget": Budget(0.25, 0.0, 0.25)}
     with pytest.raises(InfeasibleError, match="no room"):
-        release_tables(made(PureDP(0.5)), data, **asked)
+        release(made(PureDP(0.5)), data, **asked)
     np.save(tmp_path / "wrong.npy", np.array([3.5, 1, 4, 1]))
     with pytest.raises(InvalidInputError):
-        release_tables(made(PureDP(0.25)), tmp_path / "wrong.npy", **asked)
+        release(made(PureDP(0.25)), tmp_path / "wrong.npy", **asked)
     with pytest.raises(FileError):
-        release_tables(made(PureDP(0.25)), tmp_path / "missing.npy", **asked)
+        release(made(PureDP(0.25)), tmp_path / "missing.npy", **asked)
     assert not place.exists()
     asked["budget"] = Budget(1.0, 0.0, 1.0)
-    release_tables(made(PureDP(0.5)), data, **asked)
+    release(made(PureDP(0.5)), data, **asked)
     assert read_ledger(place, "panel").budget == Budget(1.0, 0.0, 1.0)
 
 
@@ -447,10 +443,10 @@ def test_automatic_noise_is_one_for_which_the_ledger_has_room(
     assert noise_for(ledger, guarantee) == noise
     chosen = {"auto": ["laplace"] if isinstance(guarantee, PureDP) else ["gaussian"]}
     for kind in chosen.get(noise, [noise]):
-        release_tables(made(guarantee, kind), data, ledger=ledger.place, budget=budget)
+        release(made(guarantee, kind), data, ledger=ledger.place, budget=budget)
     other = "laplace" if noise == "gaussian" else "gaussian"
     with pytest.raises(InfeasibleError):
-        release_tables(made(ApproxDP(2.99, 9e-7), other), data, ledger=ledger.place)
+        release(made(ApproxDP(2.99, 9e-7), other), data, ledger=ledger.place)
 
 
 def test_automatic_noise_is_the_one_that_a_plan_has_left(tmp_path, data):
@@ -458,9 +454,7 @@ def test_automatic_noise_is_the_one_that_a_plan_has_left(tmp_path, data):
         tmp_path / "l", budget="epsilon=2,delta=1e-6", plan="laplace:1 + gaussian:mu=0.1"
     )
     assert noise_for(ledger, ApproxDP(1.0, 1e-7)) == "auto"
-    release_tables(
-        made(PureDP(1.0)), data, ledger=ledger.place, budget=ledger.budget, plan=ledger.plan
-    )
+    release(made(PureDP(1.0)), data, ledger=ledger.place, budget=ledger.budget, plan=ledger.plan)
     assert noise_for(ledger, ApproxDP(1.0, 1e-7)) == "gaussian"
 
 
@@ -480,11 +474,11 @@ def test_what_a_refusal_says_that_fits_does_fit(tmp_path, data, budget):
         guarantee = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
         kinds.add(found[1])
         try:
-            release_tables(made(guarantee, found[1].lower()), data, ledger=ledger, budget=budget)
+            release(made(guarantee, found[1].lower()), data, ledger=ledger, budget=budget)
         except InfeasibleError:
             assert not ledger.exists()  # the first one, which was no advice
         with pytest.raises(InfeasibleError, match="what fits is") as refusal:
-            release_tables(made(PureDP(9.0)), data, ledger=ledger, budget=budget)
+            release(made(PureDP(9.0)), data, ledger=ledger, budget=budget)
         refused = str(refusal.value)
     assert refused.endswith("what fits is nothing")
     assert "Gaussian" in kinds or "delta" not in budget
@@ -573,7 +567,7 @@ def test_releases_about_different_units_have_different_ledgers(tmp_path):
     pay(charged(schemas[1] | {"person": ["id"]}), 1)
     pay(charged(schemas[3] | {"person": ["house", "id"]}), 3)
     with pytest.raises(InvalidInputError, match=r"\(identified by house\)"):
-        release_tables(
+        release(
             mechanism("identity", workload("sex", schema=schemas[2]), guarantee=PureDP(0.01)),
             data,
             schema=schemas[2],

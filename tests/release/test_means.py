@@ -11,7 +11,7 @@ from number_schemas import KEYS, WIDE, schema_of
 
 import pmldesign as pml
 from pmldesign.privacy import Neighbours
-from pmldesign.release import prepare
+from pmldesign.releases import prepare
 
 
 def test_answers_without_noise_are_those_of_the_file(tmp_path):

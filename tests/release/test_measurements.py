@@ -16,8 +16,8 @@ from scipy.special import erfcx
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.release import as_schema, coarser
-from pmldesign.verify import read_archive
+from pmldesign.releases import as_schema, coarser
+from pmldesign.verifier import read_archive
 from pmldesign_solvers.search import laplace_half_widths
 
 CONTENT = {
@@ -37,7 +37,7 @@ def released(text, guarantee=GAUSSIAN, noise="gaussian", *, seed=1, strategy=Non
     queries = pml.workload(text, schema=SCHEMA)
     design = strategy or pml.factorize(queries, neighbours=guarantee.neighbours)
     made = pml.mechanism(design, queries, guarantee=guarantee, noise=noise)
-    return pml.release_tables(made, people(COUNTS), schema=CONTENT, **options)
+    return pml.release(made, people(COUNTS), schema=CONTENT, **options)
 
 
 def people(counts):
@@ -92,7 +92,7 @@ def test_released_queries_have_the_answers_that_were_published(case, tmp_path):
         for row in rows_of(held.ask(part, schema=CONTENT, **asked).table):
             assert values[row[:3]] == row[3]
     assert held.manifests[0] == published.manifest
-    failed = pml.verify_file(tmp_path / "m.npz").failures
+    failed = pml.verify(tmp_path / "m.npz").failures
     assert not failed
 
 
@@ -111,18 +111,18 @@ STRUCTURES = [
 def test_measurements_of_every_structure_are_read_back(name, strategy, guarantee, noise, tmp_path):
     design = strategy or pml.factorize(name, neighbours=guarantee.neighbours)
     made = pml.mechanism(design, name, guarantee=guarantee, noise=noise)
-    published = pml.release_tables(made, np.arange(made.workload.shape[1]))
+    published = pml.release(made, np.arange(made.workload.shape[1]))
     published.measurements.write(tmp_path / "m.npz")
     answers = pml.read_measurements(tmp_path / "m.npz").ask(name)
     assert text_of(answers.table) == text_of(published.table)
-    assert not pml.verify_file(tmp_path / "m.npz").failures
+    assert not pml.verify(tmp_path / "m.npz").failures
 
 
 def test_known_answers_come_along(tmp_path):
     made = pml.mechanism(
         "identity", "histogram:6", guarantee=pml.PureDP(1), known="prefix:3*total:2"
     )
-    published = pml.release_tables(made, np.arange(6))
+    published = pml.release(made, np.arange(6))
     published.measurements.write(tmp_path / "m.npz")
     held = pml.read_measurements(tmp_path / "m.npz")
     table = held.ask("prefix:3*total:2").table
@@ -217,7 +217,7 @@ def test_releases_of_other_people_are_not_combined(tmp_path):
     released("sex", GAUSSIAN).measurements.write(paths[0])
     released("sex", REPLACE).measurements.write(paths[1])
     made = pml.mechanism("identity", "histogram:24", guarantee=GAUSSIAN)
-    pml.release_tables(made, COUNTS).measurements.write(paths[2])
+    pml.release(made, COUNTS).measurements.write(paths[2])
     for other in paths[1:]:
         with pytest.raises(InvalidInputError, match="not of the same people"):
             pml.read_measurements(paths[0], other)
@@ -339,7 +339,7 @@ def test_a_coarser_version_has_the_noise_of_its_guarantee(promise, tmp_path):
     held = released(text, GAUSSIAN).measurements
     public = held.coarser(promise)
     public.write(tmp_path / "public.npz")
-    assert not pml.verify_file(tmp_path / "public.npz").failures
+    assert not pml.verify(tmp_path / "public.npz").failures
     direct = released(text, promise).measurements
     assert public.laws[0].deviation == pytest.approx(direct.laws[0].deviation, rel=1e-6)
     assert public.manifests[0]["guarantee"] == direct.manifests[0]["guarantee"]

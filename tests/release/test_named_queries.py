@@ -8,7 +8,7 @@ import pytest
 from sex_and_age import SCHEMA
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import (
+from pmldesign.releases import (
     as_schema,
     count_people,
     parse_queries,

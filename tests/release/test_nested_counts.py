@@ -11,7 +11,7 @@ from scipy.optimize import lsq_linear, nnls
 
 from pmldesign import ApproxDP, PureDP, factorize, mechanism
 from pmldesign.privacy import Neighbours
-from pmldesign.release import closest_cells, nonnegative_cells, prepare, rounded_cells, whole_cells
+from pmldesign.releases import closest_cells, nonnegative_cells, prepare, rounded_cells, whole_cells
 from pmldesign.workloads import RegionsWorkload
 from pmldesign_solvers.trees import Tree
 

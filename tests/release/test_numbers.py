@@ -11,7 +11,7 @@ from number_schemas import KEYS, PLAIN, schema_of
 
 import pmldesign as pml
 from pmldesign.privacy import Neighbours
-from pmldesign.release import as_schema, count_people, exact_noise, parse_queries
+from pmldesign.releases import as_schema, count_people, exact_noise, parse_queries
 
 KNOTS = {"name": "income", "low": -1, "high": 2, "unit": 0.5, "knots": [0]}
 BINS = {"name": "income", "low": 0, "high": 3, "unit": 1, "cuts": [1]}

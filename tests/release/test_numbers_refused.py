@@ -13,7 +13,7 @@ from number_schemas import KEYS, PLAIN, schema_of
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import as_schema, count_people
+from pmldesign.releases import as_schema, count_people
 
 
 @pytest.mark.parametrize(

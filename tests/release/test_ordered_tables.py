@@ -7,7 +7,7 @@ from fast_sampler import fast_sampler, no_noise
 
 import pmldesign as pml
 from pmldesign.privacy import Neighbours, Noise
-from pmldesign.release import (
+from pmldesign.releases import (
     as_schema,
     exact_noise,
     half_widths,

@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from pmldesign.bounds import least_deviation
+from pmldesign.error_bounds import least_deviation
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import (
     discrete_half_widths,
@@ -18,7 +18,7 @@ from pmldesign.mechanisms import (
     own_lattice,
 )
 from pmldesign.privacy import ApproxDP, Noise, PureDP
-from pmldesign.release import (
+from pmldesign.releases import (
     exact_noise,
     half_widths,
     parse_plan,

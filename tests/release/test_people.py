@@ -9,7 +9,7 @@ from sex_and_age import SCHEMA, write
 
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.privacy import Neighbours
-from pmldesign.release import (
+from pmldesign.releases import (
     as_schema,
     count_people,
     read_histogram,

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import as_schema, count_people
+from pmldesign.releases import as_schema, count_people
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*dropped")  # kinds that no key has
 RNG = np.random.default_rng(8)
@@ -188,16 +188,16 @@ def test_releases_promise_all_rows_of_one_person(tmp_path):
     ratio = published.table.standard_deviation / noisy.standard_deviations
     assert np.allclose(ratio, np.sqrt(3), rtol=1e-4)
     published.measurements.write(tmp_path / "m.npz")
-    assert not pml.verify_file(tmp_path / "m.npz", schema=schema_file).failures
+    assert not pml.verify(tmp_path / "m.npz", schema=schema_file).failures
     published.to_csv(tmp_path / "t.csv")
-    verified = pml.verify_file(tmp_path / "t.manifest.json")
+    verified = pml.verify(tmp_path / "t.manifest.json")
     assert not verified.failures
     # a promise about fewer rows is found
     content = json.loads((tmp_path / "t.manifest.json").read_text())
     for said in ("2,one-per=1x3x4", "3,any", None, "1,any"):
         forged = {**content, "guarantee": {**promise, "participation": said}}
         (tmp_path / "t.manifest.json").write_text(json.dumps(forged))
-        wrong = {check.name for check in pml.verify_file(tmp_path / "t.manifest.json").failures}
+        wrong = {check.name for check in pml.verify(tmp_path / "t.manifest.json").failures}
         assert wrong & {"persons", "sentence"}, said
     kept = {**form, "attributes": ATTRIBUTES[:1]}
     queries = pml.workload("year", schema=kept)

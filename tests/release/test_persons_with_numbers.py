@@ -16,8 +16,8 @@ from fast_sampler import no_noise
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
-from pmldesign.release import as_schema, count_people, exact_noise, prepare
-from pmldesign.verify import KEY, digest_of
+from pmldesign.releases import as_schema, count_people, exact_noise, prepare
+from pmldesign.verifier import KEY, digest_of
 
 SEX = {"name": "sex", "keys": ["F", "M"]}
 PAY = {"name": "pay", "low": 0, "high": 2, "unit": 1}
@@ -227,7 +227,7 @@ def test_measurements_of_persons_are_asked_and_verified(text, more, known, noise
     published = made.release(frame, schema=content)
     path = tmp_path / "m.npz"
     published.measurements.write(path)
-    checked = pml.verify_file(path, schema=content)
+    checked = pml.verify(path, schema=content)
     assert not checked.failures, checked.failures
     assert "sensitivity of R" in {check.name for check in checked.checks}
     again = published.measurements.ask(queries, schema=content)
@@ -241,5 +241,5 @@ def test_measurements_of_persons_are_asked_and_verified(text, more, known, noise
     arrays["units"] = arrays["units"] / 2
     header[KEY] = digest_of({name: value for name, value in header.items() if name != KEY}, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    checked = pml.verify_file(path, schema=content)
+    checked = pml.verify(path, schema=content)
     assert {c.name for c in checked.failures} == {"sensitivity of R"}

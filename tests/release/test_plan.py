@@ -9,12 +9,11 @@ from scipy.stats import norm
 import pmldesign as pml
 from pmldesign.errors import InfeasibleError, InvalidInputError
 from pmldesign.privacy import Noise, PrivacyCurve
-from pmldesign.release import (
+from pmldesign.releases import (
     Budget,
     PlannedNoise,
     parse_plan,
     read_ledger,
-    release_tables,
     without_plan,
 )
 from pmldesign.strategies import baseline
@@ -31,7 +30,7 @@ def release(guarantee, data, ledger, **options):
     noise = "laplace" if isinstance(guarantee, pml.PureDP) else "gaussian"
     strategy = baseline("identity", QUERIES)
     made = pml.mechanism(strategy, QUERIES, guarantee=guarantee, noise=noise)
-    return release_tables(made, data, ledger=ledger, **options)
+    return pml.release(made, data, ledger=ledger, **options)
 
 
 @pytest.fixture

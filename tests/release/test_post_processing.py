@@ -13,7 +13,7 @@ from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, Neighbours, PureDP
-from pmldesign.release import (
+from pmldesign.releases import (
     as_schema,
     cut_intervals,
     nearest_whole,
@@ -21,7 +21,7 @@ from pmldesign.release import (
     parse_quantiles,
     parse_queries,
     prepare,
-    release_tables,
+    release,
     running_whole,
     whole_cells,
 )
@@ -187,7 +187,7 @@ def test_quantiles_without_noise_are_those_of_the_data():
             queries,
             guarantee=ApproxDP(1.0, 1e-6, neighbours),
         )
-        found = release_tables(
+        found = release(
             made,
             people,
             schema=SCHEMA,

@@ -12,7 +12,7 @@ from scipy.stats import beta
 from pmldesign.errors import PmldesignError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, Neighbours, Noise, PureDP
-from pmldesign.release import (
+from pmldesign.releases import (
     calibrated_on,
     draw,
     exact_noise,
@@ -157,7 +157,7 @@ def test_a_release_is_refused_if_the_library_disagrees(guarantee, monkeypatch):
         noisy = exact_noise(made)
         require_agreement(noisy)
         monkeypatch.setattr(
-            "pmldesign.release.noise.privacy_map",
+            "pmldesign.releases.noise.privacy_map",
             lambda kind, scale, distance: privacy_map(kind, scale / 1.01, distance),
         )
         with pytest.raises(PmldesignError, match="nothing is released"):

@@ -14,7 +14,7 @@ from fast_sampler import fast_sampler, no_noise
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InfeasibleError, InvalidInputError
-from pmldesign.release import (
+from pmldesign.releases import (
     Ledger,
     Thresholds,
     as_schema,

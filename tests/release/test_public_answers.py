@@ -13,7 +13,7 @@ from fast_sampler import fast_sampler, no_noise
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import as_schema, exact_noise, prepare, public_counts
+from pmldesign.releases import as_schema, exact_noise, prepare, public_counts
 
 SCHEMA = {
     "attributes": [

@@ -14,7 +14,7 @@ from pmldesign.designs import factorize
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, Neighbours, PureDP
-from pmldesign.release import as_schema, parse_queries, prepare, release_tables
+from pmldesign.releases import as_schema, parse_queries, prepare, release
 from pmldesign.strategies import baseline
 from pmldesign.workloads import DenseWorkload, parse_workload
 
@@ -58,7 +58,7 @@ IDS = ["pure", "approximate", "replace", "pml"]
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=IDS)
 def test_sums_agree_to_the_last_printed_digit(guarantee, tmp_path):
-    release_tables(designed(guarantee), some_people(), schema=CONTENT).to_csv(tmp_path / "t.csv")
+    release(designed(guarantee), some_people(), schema=CONTENT).to_csv(tmp_path / "t.csv")
     with (tmp_path / "t.csv").open() as handle:
         rows = list(csv.DictReader(handle))
     assert list(rows[0]) == [
@@ -83,7 +83,7 @@ def test_sums_agree_to_the_last_printed_digit(guarantee, tmp_path):
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=IDS)
 def test_without_noise_the_table_is_that_of_the_data(guarantee):
     people = some_people()
-    found = release_tables(designed(guarantee), people, schema=SCHEMA, sampler=no_noise)
+    found = release(designed(guarantee), people, schema=SCHEMA, sampler=no_noise)
     by = people.group_by("sex").len().sort("sex")["len"].to_list()
     columns = found.table.columns()
     assert columns["estimate"][10:12] == pytest.approx(by, abs=1e-3)
@@ -94,7 +94,7 @@ def test_without_noise_the_table_is_that_of_the_data(guarantee):
 def test_the_worst_query_is_covered_and_the_standard_deviation_right():
     made = designed(ApproxDP(1.0, 1e-6))
     people = some_people()
-    truth = release_tables(made, people, schema=SCHEMA, sampler=no_noise).table.estimate
+    truth = release(made, people, schema=SCHEMA, sampler=no_noise).table.estimate
     runs, sample = 200, fast_sampler(8)
     plan = prepare(made, schema=SCHEMA)
     histogram = plan.counts(people)
@@ -108,7 +108,7 @@ def test_the_worst_query_is_covered_and_the_standard_deviation_right():
 def test_the_manifest_holds_nothing_of_the_data():
     made = designed(PureDP(1.0))
     first, second = (
-        release_tables(made, some_people(number, seed), schema=SCHEMA).manifest
+        release(made, some_people(number, seed), schema=SCHEMA).manifest
         for number, seed in ((500, 4), (77, 5))
     )
     assert first == second
@@ -118,29 +118,29 @@ def test_the_manifest_holds_nothing_of_the_data():
         first["noise"]["parameter"]
     ) <= Fraction(1)
     replace = designed(PureDP(1.0, Neighbours.REPLACE))
-    assert release_tables(replace, some_people(77), schema=SCHEMA).manifest["records"] == 77
+    assert release(replace, some_people(77), schema=SCHEMA).manifest["records"] == 77
 
 
 def test_rows_per_person_scale_the_noise():
     made = designed(ApproxDP(1.0, 1e-6))
     four = as_schema({**CONTENT, "rows_per_person": 4})
     tables = [
-        release_tables(made, some_people(500), schema=schema, sampler=no_noise).table
+        release(made, some_people(500), schema=schema, sampler=no_noise).table
         for schema in (SCHEMA, four)
     ]
     ratio = tables[1].standard_deviation / tables[0].standard_deviation
     assert np.allclose(ratio, 4, rtol=2e-6)
     replace = designed(ApproxDP(1.0, 1e-6, Neighbours.REPLACE))
     with pytest.raises(InvalidInputError, match="exactly 4 rows, and 501"):
-        release_tables(replace, some_people(501), schema=four)
+        release(replace, some_people(501), schema=four)
     with pytest.raises(InvalidInputError, match="under PML"):
-        release_tables(designed(PML(1.0, 1 / 60)), some_people(500), schema=four)
+        release(designed(PML(1.0, 1 / 60)), some_people(500), schema=four)
 
 
 def test_a_histogram_needs_no_schema(tmp_path):
     queries = parse_workload("prefix:4")
     made = mechanism(baseline("identity", queries), queries, guarantee=PureDP(1.0))
-    found = release_tables(made, np.array([5, 0, 7, 1]), sampler=no_noise)
+    found = release(made, np.array([5, 0, 7, 1]), sampler=no_noise)
     assert found.table.columns()["query"] == ["0", "1", "2", "3"]
     assert found.table.estimate.tolist() == [5, 5, 12, 13]
     assert found.to_frame().shape == (4, 5)
@@ -160,7 +160,7 @@ def test_a_histogram_needs_no_schema(tmp_path):
 def test_queries_with_fractions_are_answered_too():
     queries = DenseWorkload([[0.5, 0.25, 0.0], [0.1, 0.2, 0.3], [1, 1, 1]])
     made = mechanism(baseline("identity", queries), queries, guarantee=PureDP(1.0))
-    found = release_tables(made, [10, 20, 30], sampler=no_noise)
+    found = release(made, [10, 20, 30], sampler=no_noise)
     assert found.table.estimate == pytest.approx([10, 14, 60], abs=1e-4)
 
 
@@ -168,8 +168,8 @@ def test_what_does_not_fit_together_is_refused():
     queries = parse_workload("prefix:4")
     made = mechanism(baseline("identity", queries), queries, guarantee=PureDP(1.0))
     with pytest.raises(InvalidInputError, match="the schema has 30 cells, the workload 4"):
-        release_tables(made, some_people(), schema=SCHEMA)
+        release(made, some_people(), schema=SCHEMA)
     with pytest.raises(InvalidInputError, match="draft"):
-        release_tables(designed(PureDP(1.0)), some_people(), schema={**CONTENT, "reviewed": False})
+        release(designed(PureDP(1.0)), some_people(), schema={**CONTENT, "reviewed": False})
     with pytest.raises(InvalidInputError, match="needs a guarantee"):
-        release_tables(mechanism(baseline("identity", queries), queries), [1, 2, 3, 4])
+        release(mechanism(baseline("identity", queries), queries), [1, 2, 3, 4])

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from fast_sampler import fast_sampler
 
-from pmldesign import ApproxDP, PureDP, mechanism, release_tables, workload
+from pmldesign import ApproxDP, PureDP, mechanism, release, workload
 from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.release import as_schema, count_people, parse_queries, prepare, read_schema
+from pmldesign.releases import as_schema, count_people, parse_queries, prepare, read_schema
 from pmldesign.strategies import equal_shares
 
 PLACES = """code,state,county,tract,people
@@ -207,7 +207,7 @@ def test_released_parts_agree_to_the_last_digit(tmp_path, schema, guarantee):
     asked = "total + state*sex + place*sex*age + county*age + county"
     queries = workload(asked, schema=schema)
     noisy = mechanism(equal_shares(queries), queries, guarantee=guarantee)
-    release_tables(noisy, data, schema=schema).write(tmp_path / "t.csv")
+    release(noisy, data, schema=schema).write(tmp_path / "t.csv")
     with (tmp_path / "t.csv").open() as handle:
         rows = list(csv.DictReader(handle))
     digits = {len(row["estimate"].partition(".")[2]) for row in rows}

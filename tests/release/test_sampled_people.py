@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from pmldesign.cli import main
-from pmldesign.release import as_schema, count_people
+from pmldesign.releases import as_schema, count_people
 
 ATTRIBUTES = [
     {"name": "sex", "keys": ["M", "F"]},

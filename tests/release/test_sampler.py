@@ -14,7 +14,7 @@ from scipy import stats
 import pmldesign as pml
 from pmldesign import errors
 from pmldesign.privacy import Noise
-from pmldesign.release import draw
+from pmldesign.releases import draw
 from pmldesign.streams import DiscreteGaussian, grid_noise
 
 DRAWS = 30_000
@@ -90,8 +90,8 @@ def test_a_manifest_of_biased_noise_is_rejected(tmp_path):
     release = pml.mechanism("identity", "histogram:2", guarantee=pml.PureDP(1)).release([3, 4])
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps(release.manifest))
-    assert "noise" not in [check.name for check in pml.verify_file(path).failures]
+    assert "noise" not in [check.name for check in pml.verify(path).failures]
     for sampler in ("opendp 0.13.0", "opendp 0.14.1", "opendp 0.14.2rc1"):
         old = {**release.manifest, "noise": {**release.manifest["noise"], "sampler": sampler}}
         path.write_text(json.dumps(old))
-        assert "noise" in [check.name for check in pml.verify_file(path).failures]
+        assert "noise" in [check.name for check in pml.verify(path).failures]

@@ -11,7 +11,7 @@ from counted_files import RefusedError, code_of, drawn_column, drawn_people, dra
 
 import pmldesign as pml
 from pmldesign.cli import main
-from pmldesign.release import as_schema, check_schema, count_people
+from pmldesign.releases import as_schema, check_schema, count_people
 
 FORM = {
     "attributes": [

@@ -10,19 +10,19 @@ import pytest
 from click.testing import CliRunner
 from killed_ledgers import attacked, prepared_release
 
+import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError, InfeasibleError, InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ZCDP, ApproxDP, GaussianDP, PureDP
-from pmldesign.release import (
+from pmldesign.releases import (
     Ledger,
     charge_of,
     exact_noise,
     read_ledger,
-    release_tables,
     share_of,
 )
-from pmldesign.release.costs import accounts
+from pmldesign.releases.costs import accounts
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 
@@ -50,7 +50,7 @@ def place(request, tmp_path):
 
 def release(guarantee, data, place, noise="auto", **options):
     options = {"people": "panel", **options}
-    return release_tables(made(guarantee, noise), data, ledger=place, **options)
+    return pml.release(made(guarantee, noise), data, ledger=place, **options)
 
 
 def test_a_ledger_pays_until_the_budget_is_spent(place, data):
@@ -128,7 +128,7 @@ def test_of_two_payments_at_one_place_one_decides_again(data, tmp_path, monkeypa
         once.append(1)
         return account
 
-    monkeypatch.setattr("pmldesign.release.costs.ledger.load", stale)
+    monkeypatch.setattr("pmldesign.releases.costs.ledger.load", stale)
     with pytest.raises(InfeasibleError, match="no room"):
         release(PureDP(0.25), data, place)
     assert len(once) == 4  # before the data were read, at the payment, and once more

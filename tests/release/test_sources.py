@@ -11,7 +11,7 @@ from counted_files import as_csv, by_definition, counted, everywhere, in_databas
 
 import pmldesign as pml
 from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.release import (
+from pmldesign.releases import (
     KINDS,
     as_schema,
     count_people,

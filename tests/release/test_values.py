@@ -13,7 +13,7 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import as_schema, count_people, draft_schema, private_draft
+from pmldesign.releases import as_schema, count_people, draft_schema, private_draft
 
 KEYS = {"name": "a", "keys": ["1", "true", "x", "2020-01-02", "0.7"], "outside": "other"}
 CUTS = {"name": "a", "cuts": [0, 0.7, 1, 2], "outside": "other"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pmldesign.designs import DesignOptions, factorize, question, solve_tables
 from pmldesign.mechanisms import integers, mechanism
 from pmldesign.privacy import PML, ApproxDP, Neighbours, Noise, PureDP
-from pmldesign.release import exact_noise, lattice_of
+from pmldesign.releases import exact_noise, lattice_of
 from pmldesign.strategies import (
     BlockStrategy,
     ChainStrategy,

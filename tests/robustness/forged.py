@@ -18,7 +18,7 @@ from verified import FORMS, PLAIN, envelope, form, random_guarantee
 
 import pmldesign as pml
 from pmldesign.files import strategies as writer
-from pmldesign.verify import read_archive, read_object
+from pmldesign.verifier import read_archive, read_object
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "verify"))
 
@@ -96,14 +96,14 @@ def object_bases(folder, rng):
             noise = "gaussian" if currency else "auto"
             noisy = pml.mechanism("identity", name, guarantee=promise, noise=noise)
             path = folder / "r.csv"
-            pml.release_tables(noisy, rng.integers(0, 9, cells)).to_csv(path)
+            pml.release(noisy, rng.integers(0, 9, cells)).to_csv(path)
             content = read_object(path.with_suffix(".manifest.json"))
             yield Base("manifest", content, beside={"r.csv": path.read_bytes()})
     for number, noise in enumerate(("laplace", "cube", "gaussian")):
         people = {"guarantee": pml.ApproxDP(1.0, 1e-6), "participation": PEOPLE[number]}
         noisy = pml.mechanism("identity", "prefix:6", noise=noise, **people)
         path = folder / "r.csv"
-        pml.release_tables(noisy, rng.integers(0, 9, 6)).to_csv(path)
+        pml.release(noisy, rng.integers(0, 9, 6)).to_csv(path)
         content = read_object(path.with_suffix(".manifest.json"))
         yield Base("manifest", content, beside={"r.csv": path.read_bytes()})
     for _ in range(3):
@@ -119,14 +119,14 @@ def measured_bases(path, rng):
         cells, promise = pml.workload(name).shape[1], pml.PureDP(1.0)
         options = {"guarantee": promise, "participation": people}
         noisy = pml.mechanism("identity", name, noise=noise, **options)
-        pml.release_tables(noisy, rng.integers(0, 9, cells)).measurements.write(path)
+        pml.release(noisy, rng.integers(0, 9, cells)).measurements.write(path)
         yield Base("measurements", *read_archive(path), name)
 
 
 def passes(base, path):
     """Whether a user would take the file for true."""
     try:
-        result = pml.verify_file(path)
+        result = pml.verify(path)
     except pml.PmldesignError:
         return False
     return not result.failures if base.kind in ("manifest", "measurements") else result.holds
@@ -154,7 +154,7 @@ def main():
         for number, base in enumerate(bases):
             path = path_of(base, folder)
             write(path, *base.copy())
-            assert passes(base, path), (number, pml.verify_file(path))
+            assert passes(base, path), (number, pml.verify(path))
             assert is_true(base, base, base.content, base.arrays, path), number
         while counts["false"] < arguments.files:
             base, other = (bases[i] for i in rng.integers(len(bases), size=2))

@@ -33,7 +33,7 @@ from click.testing import CliRunner
 
 from pmldesign.cli import main as main_command
 from pmldesign.cli import process
-from pmldesign.release import read_ledger
+from pmldesign.releases import read_ledger
 
 ALLOWED, WAITED = 2.0, 60.0
 """Seconds after the signal: of the processor, and of the clock for one that only waits."""

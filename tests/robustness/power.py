@@ -23,7 +23,7 @@ import numpy as np
 from pmldesign import store
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ZCDP, PureDP
-from pmldesign.release import Ledger, carry_out, prepare
+from pmldesign.releases import Ledger, carry_out, prepare
 from pmldesign.streams import FloatingGaussian, Journal, endless_stream
 
 CALL = re.compile(r"\d+ +(\w+)\((.*)\) += +(\d+)")

@@ -30,8 +30,8 @@ from pmldesign.strategies import (
     Strategy,
     WeightedTablesStrategy,
 )
-from pmldesign.verify import KEY, OBJECT, digest_of, digest_of_object, read_archive
-from pmldesign.verify.forms import form as form_files
+from pmldesign.verifier import KEY, OBJECT, digest_of, digest_of_object, read_archive
+from pmldesign.verifier.forms import form as form_files
 
 WORKLOADS = ("prefix:7", "histogram:5", "all-range:5", "prefix:3*total:2+total:3*prefix:2")
 EXPONENTS = (2.0, 3.0, 4.5, np.inf)
@@ -159,7 +159,7 @@ def manifest(path, rng):
     noise = "gaussian" if currency else "auto"
     noisy = pml.mechanism("identity", queries, guarantee=guarantee, noise=noise)
     counts = rng.integers(0, 9, noisy.workload.shape[1])
-    pml.release_tables(noisy, counts).to_csv(path.with_name("r.csv"))
+    pml.release(noisy, counts).to_csv(path.with_name("r.csv"))
 
 
 def envelope(path, rng):
@@ -272,7 +272,7 @@ def as_large(name, rng):
 def passes(path, queries):
     """Whether all claims hold, or are not checked."""
     try:
-        return not pml.verify_file(path, workload=queries).failures
+        return not pml.verify(path, workload=queries).failures
     except pml.PmldesignError:
         return False
 
@@ -290,7 +290,7 @@ def main():
             kinds[kind] += 1
             path = Path(folder) / NAMES[kind]
             queries = MAKERS[kind](path, rng)
-            honest = pml.verify_file(path, workload=queries)
+            honest = pml.verify(path, workload=queries)
             unchecked.update(check.name for check in honest.unchecked)
             if honest.failures:
                 failed.append(number)

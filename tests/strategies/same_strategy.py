@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pmldesign.privacy import Neighbours, Noise
-from pmldesign.release import lattice_of
+from pmldesign.releases import lattice_of
 
 
 def well_conditioned(rng, rows, cells):

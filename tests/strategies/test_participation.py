@@ -199,7 +199,7 @@ def long(monkeypatch):
     monkeypatch.setattr(f"{course}.SEARCHED_CELLS", 0)
     monkeypatch.setattr("pmldesign.designs.participation.bounds.PATTERN_CELLS", 0)
     monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 0)
-    monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 0)
+    monkeypatch.setattr("pmldesign.verifier.forms.form.MOST_CELLS", 0)
 
 
 @pytest.mark.usefixtures("long")
@@ -219,7 +219,7 @@ def test_long_designs_are_not_worse_than_square_roots_of_any_bands(workload, tex
     assert isinstance(read.whole, ToeplitzStrategy)
     assert np.array_equal(read.matrix, design.strategy.matrix)
     assert pml.mechanism(read, queries).error(2) == pytest.approx(design.certificate.upper)
-    assert pml.verify_file(tmp_path / "s.npz").holds
+    assert pml.verify(tmp_path / "s.npz").holds
     C, A = read.matrix, queries.to_dense()
     assert np.linalg.norm(A @ np.linalg.inv(C)) == pytest.approx(design.certificate.upper)
 

@@ -106,7 +106,7 @@ def test_vectors_over_several_series_are_no_farther_apart(kind):
         assert strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l2") >= exact * (1 - 1e-14)
 
 
-@pytest.mark.parametrize("call", [pml.factorize, pml.optimize, pml.error_bounds])
+@pytest.mark.parametrize("call", [pml.factorize, pml.optimize, pml.bounds])
 @pytest.mark.parametrize("workload", ["prefix:4*histogram:3", "prefix:1*histogram:3"])
 def test_cells_of_products_are_no_steps(call, workload):
     promise = {} if call is pml.factorize else {"guarantee": pml.ApproxDP(1, 1e-6)}
@@ -158,7 +158,7 @@ def test_the_l1_sensitivity_of_streams_is_exact(source, participation, tmp_path)
     exact = np.abs(noisy.strategy.matrix @ differences).sum(axis=0).max()
     assert exact * (1 - 1e-12) <= noisy.sensitivity <= exact * (1 + 1e-9)
     pml.write_strategy(tmp_path / "s.npz", noisy)
-    assert pml.verify_file(tmp_path / "s.npz").holds
+    assert pml.verify(tmp_path / "s.npz").holds
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from pmldesign.strategies import (
     product_strategy,
     with_participation,
 )
-from pmldesign.verify import Persons
+from pmldesign.verifier import Persons
 
 SCHEMAS = [(1, 1, 1), (1, 2, 1), (1, 3, 1), (2, 2, 1), (1, 2, 2), (2, 2, 2), (1, 4, 2), (1, 2, 4)]
 SCHEMAS += [(1, 8, 1), (8, 1, 1), (2, 1, 3), (1, 3, 2), (2, 3, 1)]

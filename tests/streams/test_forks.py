@@ -14,7 +14,7 @@ from recorded import Recorded
 from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import ZCDP, Noise
-from pmldesign.release import draw
+from pmldesign.releases import draw
 from pmldesign.strategies import Strategy
 from pmldesign.streams import (
     Designed,

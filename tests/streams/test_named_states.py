@@ -14,7 +14,7 @@ from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import write_strategy
 from pmldesign.privacy import ApproxDP
 from pmldesign.streams import FloatingGaussian, Journal, endless_stream
-from pmldesign.verify import Verdict
+from pmldesign.verifier import Verdict
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 LOUD = ["--epsilon", "1e6", "--delta", "1e-6"]
@@ -55,7 +55,7 @@ def test_names_in_another_order_are_refused(stream, tmp_path):
     said = stream("1\n", code=6)
     assert "d.state cannot go on: its series are a,b, in this order; got no names\n" in said
     assert stream("b,10\na,1\nstep\n", "--series", " a , b ") == [[2, 20]]
-    assert pml.verify_file(tmp_path / "d.state").holds
+    assert pml.verify(tmp_path / "d.state").holds
 
 
 def test_names_are_held_from_where_they_were_first_given(designed_for_two, stream):
@@ -75,7 +75,7 @@ def test_the_names_of_a_state_may_be_any_text(stream, tmp_path):
         assert stream("1,10\n", "--series", names, name=name) == [[2, 20]]
         back = ",".join(names.split(",")[::-1])
         stream("1,10\n", "--series", back, name=name, code=6)
-        assert pml.verify_file(tmp_path / name).holds
+        assert pml.verify(tmp_path / name).holds
 
 
 def test_altered_names_are_found(stream, tmp_path):
@@ -83,20 +83,20 @@ def test_altered_names_are_found(stream, tmp_path):
     state, log = tmp_path / "d.state", tmp_path / "d.state.log"
     honest, seen = state.read_bytes(), log.read_text()
     run(state, """UPDATE state SET content = replace(content, '"a","b"', '"b","a"')""")
-    assert "rows" in {check.name for check in pml.verify_file(state).failures}
+    assert "rows" in {check.name for check in pml.verify(state).failures}
     assert "d.state is damaged" in stream("1,10\n", "--series", "b,a", code=6)
     state.write_bytes(honest)
     witness = rehashed(state, state=lambda content: content["series"].reverse())
-    assert [check.name for check in pml.verify_file(state).failures] == ["log"]
+    assert [check.name for check in pml.verify(state).failures] == ["log"]
     assert "damaged, cut or an old one" in stream("1,10\n", "--series", "b,a", code=6)
     log.unlink()  # nothing to compare it with
-    (unchecked,) = pml.verify_file(state).unchecked
+    (unchecked,) = pml.verify(state).unchecked
     assert (unchecked.name, unchecked.verdict) == ("log", Verdict.UNCHECKED)
     log.write_text(witness)
-    assert pml.verify_file(state).holds  # another state, with a log of its own
+    assert pml.verify(state).holds  # another state, with a log of its own
     state.write_bytes(honest)
     log.write_text(seen)
-    assert pml.verify_file(state).holds
+    assert pml.verify(state).holds
 
 
 def test_the_log_tells_nothing_of_the_data(stream, tmp_path):
@@ -130,7 +130,7 @@ def test_names_that_cannot_be_are_found(stream, tmp_path, names):
     state = tmp_path / "d.state"
     witness = rehashed(state, state=lambda content: content.update(series=names))
     (tmp_path / "d.state.log").write_text(witness)
-    assert "rows" in {check.name for check in pml.verify_file(state).failures}
+    assert "rows" in {check.name for check in pml.verify(state).failures}
 
 
 def test_journals_of_python_hold_names(tmp_path):

@@ -19,7 +19,7 @@ import pmldesign as pml
 from pmldesign.envelope import Channel, exact_envelope
 from pmldesign.privacy import KINDS, from_json, gaussian_delta
 from pmldesign.strategies import PersonRows, as_participation
-from pmldesign.verify import KEY, OBJECT, digest_of, digest_of_object
+from pmldesign.verifier import KEY, OBJECT, digest_of, digest_of_object
 
 CLOSE = 3e-6
 """Claims are true to this part of them: bounds may be rounded by a millionth."""
@@ -69,7 +69,7 @@ def fitted(path, content, arrays):
     """
     for _ in range(6):
         write(path, content, arrays)
-        result = pml.verify_file(path)
+        result = pml.verify(path)
         wrong = {check.name: check.computed for check in result.failures}
         if wrong.get("sensitivity"):
             ratio = wrong["sensitivity"] / content["sensitivity"]

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 import pmldesign as pml
-from pmldesign.release import as_schema, release_tables
+from pmldesign.releases import as_schema, release
 
 NOISES = ("laplace", "gaussian", "cube", "integers")
 """The last one is Laplace noise on whole measurements."""
@@ -67,7 +67,7 @@ def released(case: Case) -> pml.Release:
         noise="laplace" if whole else case.noise,
         **options,
     )
-    return release_tables(noisy, case.people, schema=schema, own_grid=whole or None)
+    return release(noisy, case.people, schema=schema, own_grid=whole or None)
 
 
 def _attribute(rng: np.random.Generator, name: str) -> dict[str, Any]:
@@ -189,4 +189,4 @@ def verified(published: pml.Release, case: Case, folder: Path) -> list[pml.Verif
         names.append("m.npz")
     except pml.InvalidInputError:  # too large
         pass
-    return [pml.verify_file(folder / name, schema=case.schema) for name in names]
+    return [pml.verify(folder / name, schema=case.schema) for name in names]

@@ -11,7 +11,7 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.errors import FileError
-from pmldesign.verify import KEY, OBJECT, digest_of, digest_of_object, read_archive
+from pmldesign.verifier import KEY, OBJECT, digest_of, digest_of_object, read_archive
 
 NOISES = [
     ("laplace", pml.PureDP(1.0), None),
@@ -48,7 +48,7 @@ def test_arrays_without_the_ending_that_readers_ask_for(twin, first, tmp_path):
         entries += pair if first else pair[::-1]
     packed(path, entries)
     with pytest.raises(FileError, match="is no array"):
-        pml.verify_file(path)
+        pml.verify(path)
 
 
 @pytest.mark.parametrize(("entry", "kind"), [(16, "i1"), (200, "<i2"), (2**33, "<i8")])
@@ -63,7 +63,7 @@ def test_whole_numbers_whose_squares_do_not_fit(entry, kind, tmp_path):
     header |= {"sensitivity": 0.0, "achieved": 0.0}
     header[KEY] = digest_of(header, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    assert "arrays" in {check.name for check in pml.verify_file(path).failures}
+    assert "arrays" in {check.name for check in pml.verify(path).failures}
 
 
 def test_a_reconstruction_whose_norm_is_no_number(tmp_path):
@@ -76,7 +76,7 @@ def test_a_reconstruction_whose_norm_is_no_number(tmp_path):
     header |= {name: 1e160 * header[name] for name in ("error", "rmse", "max_std")}
     header[KEY] = digest_of(header, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    assert "L R = A" in {check.name for check in pml.verify_file(path).failures}
+    assert "L R = A" in {check.name for check in pml.verify(path).failures}
 
 
 @pytest.mark.parametrize("bias", [0.5, 1.0, 1e9])
@@ -87,9 +87,9 @@ def test_rounding_excuses_no_smaller_sensitivity(noise, promise, people, bias, t
     noisy = pml.mechanism(
         "identity", "prefix:6", guarantee=promise, noise=noise, participation=people
     )
-    pml.release_tables(noisy, np.arange(6)).measurements.write(path)
+    pml.release(noisy, np.arange(6)).measurements.write(path)
     header, arrays = read_archive(path)
-    assert not pml.verify_file(path).failures
+    assert not pml.verify(path).failures
     law, lattice = header["manifest"]["noise"], header["manifest"]["lattice"]
     power = 2 if noise == "gaussian" else 1
     lattice["sensitivity"] = str(int(lattice["sensitivity"]) // 4**power)
@@ -101,7 +101,7 @@ def test_rounding_excuses_no_smaller_sensitivity(noise, promise, people, bias, t
         law["parameter"] = math.nextafter(math.hypot(law["sigma"], 2), math.inf)
     header[KEY] = digest_of(header, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    assert pml.verify_file(path).failures
+    assert pml.verify(path).failures
 
 
 @pytest.mark.parametrize("entry", [0.1, 0.4, 1.4])
@@ -109,9 +109,9 @@ def test_rounding_leaves_what_is_measured(entry, tmp_path):
     """In units of twice an entry nothing is measured, and the least noise keeps the guarantee."""
     path = tmp_path / "m.npz"
     noisy = pml.mechanism("workload", "prefix:40", guarantee=pml.PureDP(1.0), noise="laplace")
-    pml.release_tables(noisy, np.arange(40)).measurements.write(path)
+    pml.release(noisy, np.arange(40)).measurements.write(path)
     header, arrays = read_archive(path)
-    assert not pml.verify_file(path).failures
+    assert not pml.verify(path).failures
     law, lattice = header["manifest"]["noise"], header["manifest"]["lattice"]
     unit = float(np.abs(arrays["strategy"]).max()) / entry
     arrays["units"] = np.full_like(arrays["units"], unit)
@@ -120,7 +120,7 @@ def test_rounding_leaves_what_is_measured(entry, tmp_path):
     lattice["sensitivity"], law["parameter"] = str(sensitivity), float(sensitivity)
     header[KEY] = digest_of(header, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    assert pml.verify_file(path).failures
+    assert pml.verify(path).failures
 
 
 @pytest.mark.parametrize("guarantee", [pml.PureDP(1.0), pml.ApproxDP(1.0, 1e-6)])
@@ -132,10 +132,10 @@ def test_measurements_of_a_rounded_strategy_hold(guarantee, people, tmp_path):
         pml.Strategy("R", matrix), matrix @ np.eye(5), guarantee=guarantee, participation=people
     )
     path = tmp_path / "m.npz"
-    pml.release_tables(noisy, np.arange(5)).measurements.write(path)
+    pml.release(noisy, np.arange(5)).measurements.write(path)
     lattice = read_archive(path)[0]["manifest"]["lattice"]
     assert lattice["bias_of_an_entry"] > 0
-    assert not pml.verify_file(path, workload=matrix).failures
+    assert not pml.verify(path, workload=matrix).failures
 
 
 def test_rows_of_several_lengths_hide_outputs(tmp_path):
@@ -162,7 +162,7 @@ def test_rows_of_several_lengths_hide_outputs(tmp_path):
         content[KEY] = {}
         content[KEY][OBJECT] = digest_of_object(content)
         path.write_text(json.dumps(content))
-        failures = [check.name for check in pml.verify_file(path).failures]
+        failures = [check.name for check in pml.verify(path).failures]
         assert ("probabilities" in failures) is hidden
 
 
@@ -175,8 +175,8 @@ def test_digits_of_other_alphabets_are_none(honest, other, tmp_path):
     promise = {"guarantee": pml.PureDP(1.0), "noise": "laplace", "participation": honest}
     pml.write_strategy(path, pml.mechanism("identity", "prefix:12", **promise))
     header, arrays = read_archive(path)
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
     header["participation"] = other
     header[KEY] = digest_of(header, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    assert pml.verify_file(path).failures
+    assert pml.verify(path).failures

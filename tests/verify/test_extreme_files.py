@@ -10,7 +10,7 @@ from numpy.lib import format as npy
 
 import pmldesign as pml
 from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.verify import KEY, digest_of, read_archive
+from pmldesign.verifier import KEY, digest_of, read_archive
 
 GAUSSIAN = {"guarantee": pml.ApproxDP(1.0, 1e-6), "noise": "gaussian"}
 REPLACED = {"guarantee": pml.ApproxDP(1.0, 1e-6, "replace"), "noise": "gaussian"}
@@ -37,7 +37,7 @@ def test_noise_for_distances_whose_squares_are_no_numbers(power, tmp_path):
     queries = np.random.default_rng(0).integers(0, 2, (3, 2100)).astype(float)
     measured = pml.Strategy("R", queries)
     header, arrays = strategy_of(path, measured, queries, **REPLACED)
-    assert pml.verify_file(path, workload=queries).holds
+    assert pml.verify(path, workload=queries).holds
     unit = 10.0**power
     arrays["strategy"] *= unit
     arrays["reconstruction"] /= unit
@@ -45,7 +45,7 @@ def test_noise_for_distances_whose_squares_are_no_numbers(power, tmp_path):
     header |= {name: header[name] * part for name in ("error", "rmse", "max_std")}
     header |= {"scale": header["scale"] * unit * part, "sensitivity": 0.0, "achieved": 0.0}
     written(path, header, arrays)
-    result = pml.verify_file(path, workload=queries)
+    result = pml.verify(path, workload=queries)
     assert not result.holds
     assert "sensitivity" not in names(check for check in result.checks if check.computed == 0)
 
@@ -59,7 +59,7 @@ def test_products_whose_squares_are_no_numbers(place, tmp_path, monkeypatch):
     for power in (-160, 160):
         other = {**arrays, place: arrays[place] * 10.0**power}
         written(path, header | {"sensitivity": 0.0, "achieved": 0.0, "scale": 1e-3}, other)
-        result = pml.verify_file(path)
+        result = pml.verify(path)
         assert not result.holds
         assert "sensitivity" not in names(check for check in result.checks if check.computed == 0)
 
@@ -74,7 +74,7 @@ def test_weights_so_small_that_their_products_are_rounded_up(tmp_path):
     for unit in (1.0, 2.0**-1060):
         other = {name: arrays[name] * (unit if "dual" in name else 1.0) for name in arrays}
         written(path, header, other)
-        result = pml.verify_file(path)
+        result = pml.verify(path)
         proved[unit] = [c.computed for c in result.checks if c.name == "lower" and c.computed]
         assert result.holds is (unit == 1.0)
     assert all(value <= proved[1.0][0] for value in proved[2.0**-1060])
@@ -85,12 +85,12 @@ def test_a_part_of_a_query_that_hardly_anything_measures(tmp_path):
     path, queries = tmp_path / "s.npz", np.array([[1.0, 1e-3]])
     measured = pml.Strategy("R", np.diag([1.0, 1e-9]))
     header, arrays = strategy_of(path, measured, queries, **GAUSSIAN)
-    assert pml.verify_file(path, workload=queries).holds
+    assert pml.verify(path, workload=queries).holds
     assert header["rmse"] > 1e6
     arrays["reconstruction"][0, 1] = 0.0
     header |= dict.fromkeys(("error", "rmse", "max_std"), header["scale"])
     written(path, header, arrays)
-    assert "L R = A" in names(pml.verify_file(path, workload=queries).failures)
+    assert "L R = A" in names(pml.verify(path, workload=queries).failures)
 
 
 @pytest.mark.parametrize("condition", [1.0, 1e3, 1e6, 1e8])
@@ -101,7 +101,7 @@ def test_strategies_that_hardly_measure_some_directions_hold(condition, tmp_path
         R = ((left * np.geomspace(1, 1 / condition, 8)) @ right.T)[:rows]
         queries = rng.normal(size=(7, rows)) @ R
         strategy_of(path, pml.Strategy("R", R), queries, **GAUSSIAN)
-        assert pml.verify_file(path, workload=queries).holds
+        assert pml.verify(path, workload=queries).holds
 
 
 def zeros(path, arrays):
@@ -120,7 +120,7 @@ def test_few_bytes_that_promise_many(tmp_path):
     zeros(path, dict.fromkeys(("strategy", "reconstruction", "dual_u"), 2**27))
     assert path.stat().st_size < 2**21
     with pytest.raises(FileError, match="promise"):
-        pml.verify_file(path)
+        pml.verify(path)
 
 
 @pytest.mark.parametrize("noise", ["laplace", "cube"])
@@ -131,7 +131,7 @@ def test_moments_of_any_order_end(noise, p, tmp_path):
         path, "identity", "prefix:6", guarantee=pml.PureDP(1.0), noise=noise
     )
     written(path, {**header, "p": str(float(p))}, arrays)
-    assert not pml.verify_file(path).holds
+    assert not pml.verify(path).holds
 
 
 @pytest.mark.parametrize("p", ["1e4", "1e8", "1e300"])
@@ -142,7 +142,7 @@ def test_moments_of_any_order_on_whole_measurements_end(p, tmp_path):
         pml.write_strategy(path, dataclasses.replace(noisy, own_grid=True))
         header, arrays = read_archive(path)
         written(path, {**header, "p": str(float(p))}, arrays)
-        assert not pml.verify_file(path).holds
+        assert not pml.verify(path).holds
 
 
 @pytest.mark.parametrize("text", ["1,every=999999999", "sampled,every=999999999,rate=0.5"])
@@ -150,7 +150,7 @@ def test_steps_beyond_the_end_are_not_counted(text, tmp_path):
     path = tmp_path / "s.npz"
     header, arrays = strategy_of(path, "identity", "prefix:6", **GAUSSIAN)
     written(path, {**header, "participation": text}, arrays)
-    assert "sensitivity" not in names(pml.verify_file(path).failures)
+    assert "sensitivity" not in names(pml.verify(path).failures)
 
 
 def test_names_of_what_is_no_file(tmp_path):
@@ -159,7 +159,7 @@ def test_names_of_what_is_no_file(tmp_path):
     header, arrays = strategy_of(path, "identity", "prefix:6", **GAUSSIAN)
     written(path, {**header, "workload": "regions:/dev/zero"}, arrays)
     with pytest.raises((FileError, InvalidInputError), match="no file"):
-        pml.verify_file(path)
+        pml.verify(path)
 
 
 @pytest.mark.parametrize("workload", ["prefix:6", "prefix:300"])
@@ -181,7 +181,7 @@ def test_names_of_what_is_no_file(tmp_path):
 def test_guarantees_of_any_size_hold(promise, noise, workload, tmp_path):
     path = tmp_path / "s.npz"
     strategy_of(path, "identity", workload, guarantee=promise, noise=noise)
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
 
 
 @pytest.mark.parametrize("kind", [pml.ApproxPML, pml.EnvelopePML])
@@ -190,7 +190,7 @@ def test_tiny_deltas_under_pml_of_more_cells_than_balls_are_for(kind, tmp_path):
     path = tmp_path / "s.npz"
     promise = kind(1.0, 1e-300, 1e-4)
     pml.write_strategy(path, pml.mechanism("identity", "histogram:260", guarantee=promise))
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert result.arithmetic.startswith("double precision")
     assert result.holds, result.failures
 
@@ -204,13 +204,13 @@ def test_strategies_of_a_large_condition(least, tmp_path):
     promise = pml.ApproxDP(1.0, 1e-6)
     noisy = pml.mechanism(pml.Strategy("R", R), "prefix:8", guarantee=promise, noise="gaussian")
     pml.write_strategy(path, noisy)
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
     header, arrays = read_archive(path)
     for name in ("error", "rmse", "max_std"):
         header[name] *= 1 - 2e-6
     header[KEY] = digest_of(header, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    assert pml.verify_file(path).failures
+    assert pml.verify(path).failures
 
 
 def test_errors_that_are_rounded_upwards(tmp_path):
@@ -223,4 +223,4 @@ def test_errors_that_are_rounded_upwards(tmp_path):
         header["rmse"] *= 1 + moved
         header[KEY] = digest_of(header, arrays)
         np.savez(path, header=np.array(json.dumps(header)), **arrays)
-        assert pml.verify_file(path).holds is holds
+        assert pml.verify(path).holds is holds

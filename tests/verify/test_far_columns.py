@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
 
 import pmldesign as pml
-from pmldesign.verify import KEY, digest_of, distances, farthest, read_archive
+from pmldesign.verifier import KEY, digest_of, distances, farthest, read_archive
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3))
@@ -55,7 +55,7 @@ def test_pml_of_few_different_cells_of_very_many(kind, tmp_path):
     noisy = pml.mechanism(best, guarantee=guarantee, noise=noise)
     path = tmp_path / "repeated.npz"
     pml.write_strategy(path, best, mechanism=noisy)
-    result = pml.verify_file(path, workload=queries)
+    result = pml.verify(path, workload=queries)
     assert result.holds, result.failures
     assert not result.unchecked
     header, arrays = read_archive(path)
@@ -63,7 +63,7 @@ def test_pml_of_few_different_cells_of_very_many(kind, tmp_path):
     changed = {key: value for key, value in arrays.items() if key != "header"}
     header[KEY] = digest_of(header, changed)
     np.savez(path, header=np.array(json.dumps(header)), **changed)
-    failures = pml.verify_file(path, workload=queries).failures
+    failures = pml.verify(path, workload=queries).failures
     assert {"guarantee", "achieved"} <= {claim.name for claim in failures}
 
 
@@ -82,7 +82,7 @@ def test_pml_of_a_product_beyond_the_cells_that_are_written_out(kind, tmp_path, 
     pml.write_strategy(path, best, mechanism=noisy)
     header, arrays = read_archive(path)
     assert "strategy" not in arrays
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert result.holds, result.failures
     assert not {"guarantee", "achieved", "sensitivity"} & {c.name for c in result.unchecked}
     other = tmp_path / "altered.npz"
@@ -99,4 +99,4 @@ def test_pml_of_a_product_beyond_the_cells_that_are_written_out(kind, tmp_path, 
         holder[name] = holder[name] * part
         less[KEY] = digest_of(less, changed)
         np.savez(other, header=np.array(json.dumps(less)), **changed)
-        assert pml.verify_file(other).failures, name
+        assert pml.verify(other).failures, name

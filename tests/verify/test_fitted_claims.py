@@ -17,8 +17,8 @@ from pmldesign.strategies import (
     Strategy,
     WeightedTablesStrategy,
 )
-from pmldesign.verify import Verdict, read_archive
-from pmldesign.verify.forms import form, written
+from pmldesign.verifier import Verdict, read_archive
+from pmldesign.verifier.forms import form, written
 
 
 def honest(path, name, **options):

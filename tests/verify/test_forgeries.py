@@ -8,7 +8,7 @@ from test_statements import CASES, written
 
 import pmldesign as pml
 from pmldesign.cli import main
-from pmldesign.verify import read_archive, read_object
+from pmldesign.verifier import read_archive, read_object
 
 FORGED = 12
 PATHS = {"strategy": "s.npz", "manifest": "r.manifest.json", "measurements": "m.npz"}
@@ -23,7 +23,7 @@ def bases(tmp_path_factory):
         held = written(folder / "s.npz", case)
         made.append(Base("strategy", *held, name, options.get("known")))
     noisy = pml.mechanism("identity", "histogram:4", guarantee=pml.PureDP(1))
-    published = pml.release_tables(noisy, np.arange(4))
+    published = pml.release(noisy, np.arange(4))
     published.to_csv(folder / "r.csv")
     made.append(Base("manifest", read_object(folder / "r.manifest.json")))
     published.measurements.write(folder / "m.npz")
@@ -46,7 +46,7 @@ def test_no_false_file_passes(bases, number):
         how, content, arrays = forged
         write(path, content, arrays)
         try:
-            result = pml.verify_file(path)
+            result = pml.verify(path)
         except pml.FileError:
             false += 1
             continue

@@ -9,8 +9,8 @@ import pmldesign as pml
 from pmldesign.designs import DesignOptions, solve_joined
 from pmldesign.files.verification import _form
 from pmldesign.strategies import TableMatricesStrategy
-from pmldesign.verify import KEY, Checks, digest_of, read_archive
-from pmldesign.verify.forms import joint_tables
+from pmldesign.verifier import KEY, Checks, digest_of, read_archive
+from pmldesign.verifier.forms import joint_tables
 
 TEXT = "marginals:prefix8,6,5,prefix10,ways=1+at-most:8,6,5,10,ways=2"  # 2400 cells
 
@@ -31,7 +31,7 @@ def honest(request, tmp_path_factory):
 
 
 def test_all_claims_hold(honest):
-    result = pml.verify_file(honest)
+    result = pml.verify(honest)
     assert result.holds, result.failures
     assert not result.unchecked
     claims = {"upper", "lower", "sensitivity", "guarantee", "achieved", "error", "rmse", "max_std"}
@@ -58,7 +58,7 @@ def test_altered_arrays_are_found(honest, tmp_path, name, change, claim):
     header[KEY] = digest_of(header, arrays)
     path = tmp_path / "altered.npz"
     np.savez(path, header=json.dumps(header), **arrays)
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert claim in [None, *(failure.name for failure in result.failures)]
     assert result.failures
 
@@ -76,11 +76,11 @@ def test_a_public_total_is_for_replaced_records_where_the_matrix_is_checked_too(
     path = tmp_path / "s.npz"
     pml.write_strategy(path, noisy)
     header, arrays = read_archive(path)
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
     arrays["centred"] += 1
     header[KEY] = digest_of(header, arrays)
     np.savez(path, header=json.dumps(header), **arrays)
-    assert [failure.name for failure in pml.verify_file(path).failures] == ["neighbours"]
+    assert [failure.name for failure in pml.verify(path).failures] == ["neighbours"]
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])

@@ -9,7 +9,7 @@ import pytest
 from flint import arb
 
 import pmldesign as pml
-from pmldesign.verify import KEY, discrete_deviation, discrete_error, own_unit, read_archive
+from pmldesign.verifier import KEY, discrete_deviation, discrete_error, own_unit, read_archive
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def noisy_on_grid(strategy, workload, epsilon, **asked):
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 9.0])
 def test_honest_files_hold(path, strategy, p, epsilon):
     pml.write_strategy(path, noisy_on_grid(strategy, "prefix:3", epsilon, p=p))
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert result.holds, result.failures
     assert "own_grid" in {check.name for check in result.checks}
 
@@ -39,14 +39,14 @@ def test_designs_and_people_hold(path):
     best = pml.optimize("prefix:9", guarantee=pml.PureDP(6), effort="quick").best
     assert best.own_grid
     pml.write_strategy(path, best)
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
     pml.write_strategy(path, noisy_on_grid("identity", "prefix:5", 7, participation="2,any"))
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
     single = noisy_on_grid("identity", "histogram:5", 3, p=5)
     pml.write_strategy(path, single)
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
     pml.write_strategy(path, noisy_on_grid("tree", "prefix:3", 3, p=3))
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert not result.failures
     assert [check.name for check in result.unchecked] == ["error"]
 
@@ -106,7 +106,7 @@ def test_forged_files_do_not_hold(path, forge):
     header, arrays = read_archive(path)
     forge(header, arrays)
     pml.files.strategies.write_content(path, {k: v for k, v in header.items() if k != KEY}, arrays)
-    assert pml.verify_file(path).failures
+    assert pml.verify(path).failures
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 3.0])
@@ -114,11 +114,11 @@ def test_noise_on_a_fine_grid_is_not_on_its_own(path, epsilon):
     """Its errors are larger, at an epsilon of 0.01 by four millionths."""
     made = noisy_on_grid("identity", "prefix:4", epsilon)
     pml.write_strategy(path, replace(made, own_grid=False))
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
     header, arrays = read_archive(path)
     header.pop(KEY)
     pml.files.strategies.write_content(path, {**header, "own_grid": True}, arrays)
-    failed = {check.name for check in pml.verify_file(path).failures}
+    failed = {check.name for check in pml.verify(path).failures}
     assert failed == {"error", "rmse", "max_std"}
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.verify import KEY, digest_of, read_archive
-from pmldesign.verify.forms import persons
+from pmldesign.verifier import KEY, digest_of, read_archive
+from pmldesign.verifier.forms import persons
 
 CASES = [
     ("histogram:12", "3,any", "gaussian", "add-remove"),
@@ -30,7 +30,7 @@ def test_honest_files_hold_and_others_do_not(
         noise = "gaussian"
         monkeypatch.setattr("pmldesign.strategies.base.WRITTEN_CELLS", 12)
         monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 12)
-        monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 12)
+        monkeypatch.setattr("pmldesign.verifier.forms.form.MOST_CELLS", 12)
     guarantee = pml.PureDP(1.0, relation)
     if noise == "gaussian":
         guarantee = pml.ZCDP(0.5, relation)
@@ -39,7 +39,7 @@ def test_honest_files_hold_and_others_do_not(
     assert design.certificate.lower <= design.certificate.upper
     path = tmp_path / "s.npz"
     pml.write_strategy(path, design, mechanism=noisy)
-    verified = pml.verify_file(path)
+    verified = pml.verify(path)
     assert verified.holds, [*verified.failures, *verified.unchecked]
     with np.load(path) as held:
         arrays = {name: held[name] for name in held.files}
@@ -58,7 +58,7 @@ def fails(path, header, arrays):
     header = {name: value for name, value in header.items() if name != KEY}
     header[KEY] = digest_of(header, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    return pml.verify_file(path).failures
+    return pml.verify(path).failures
 
 
 @pytest.mark.parametrize("rows", ["2,one-per=cell", "8,one-per=cell", "8,one-per=1x8x2"])
@@ -72,7 +72,7 @@ def test_people_are_as_far_apart_as_rows_of_one_group(rows, tmp_path):
     asked = {"known": known, "guarantee": pml.ApproxDP(1.0, 1e-6), "noise": "gaussian"}
     noisy = pml.mechanism(pml.Strategy("R", queries), queries, participation=rows, **asked)
     pml.write_strategy(path, noisy)
-    assert pml.verify_file(path, workload=queries).holds
+    assert pml.verify(path, workload=queries).holds
     header, arrays = read_archive(path)
     times = int(rows.split(",")[0])
     assert header["sensitivity"] == pytest.approx(times)
@@ -88,5 +88,5 @@ def test_people_are_as_far_apart_as_rows_of_one_group(rows, tmp_path):
         made = {**arrays, "strategy": R, "reconstruction": L}
         other = {**header, **other, KEY: ""}
         np.savez(path, header=np.array(json.dumps({**other, KEY: digest_of(other, made)})), **made)
-        failures = pml.verify_file(path, workload=queries).failures
+        failures = pml.verify(path, workload=queries).failures
         assert "sensitivity" in {check.name for check in failures}

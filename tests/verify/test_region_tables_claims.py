@@ -11,7 +11,7 @@ from test_structured_claims import rewrite
 import pmldesign as pml
 from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.strategies import RegionTablesStrategy
-from pmldesign.verify import ReadTree, read_archive
+from pmldesign.verifier import ReadTree, read_archive
 
 NUMBERS = ("upper", "lower", "scale", "error", "rmse", "max_std", "sensitivity", "achieved")
 ASKED = "2*state*sex + county*sex*age + county + tract + total*age"
@@ -53,7 +53,7 @@ def honest(request, schema, tmp_path_factory):
 
 def test_files_hold_with_the_numbers_of_the_matrices(honest):
     path, header, _, noisy, workload = honest
-    result = pml.verify_file(path, workload=workload)
+    result = pml.verify(path, workload=workload)
     assert header["form"] == "region tables"
     assert result.holds, (result.failures, result.unchecked)
     values = {check.name: check.computed for check in result.checks}
@@ -85,12 +85,12 @@ def test_altered_numbers_and_arrays_are_found(honest):
         if bound and name == "sensitivity" and factor > 1:
             continue
         rewrite(other, {**header, name: header[name] * factor}, arrays)
-        assert not pml.verify_file(other, workload=workload).holds, name
+        assert not pml.verify(other, workload=workload).holds, name
     for name in ("node_weights", "dual_u", "dual_w"):
         changed = arrays[name].copy()
         changed.ravel()[np.argmax(changed)] *= 1.5
         rewrite(other, dict(header), {**arrays, name: changed})
-        assert not pml.verify_file(other, workload=workload).holds, name
+        assert not pml.verify(other, workload=workload).holds, name
     parents = arrays["parents"].copy()
     parents[-1] = 0
     for changed in (
@@ -100,7 +100,7 @@ def test_altered_numbers_and_arrays_are_found(honest):
         {"node_weights": np.where(arrays["node_weights"] > 1e-3, 0.0, arrays["node_weights"])},
     ):
         rewrite(other, dict(header), {**arrays, **changed})
-        assert not pml.verify_file(other, workload=workload).holds, changed.keys()
+        assert not pml.verify(other, workload=workload).holds, changed.keys()
 
 
 @pytest.mark.parametrize("seed", range(1))
@@ -117,7 +117,7 @@ def test_no_false_file_passes(honest, schema, seed):
         target = path.with_name("forged.npz")
         write(target, content, changed)
         try:
-            passes = pml.verify_file(target, workload=workload).holds
+            passes = pml.verify(target, workload=workload).holds
         except pml.FileError:
             continue
         assert not passes or is_true(base, base, content, changed, target), (how, content)

@@ -12,7 +12,7 @@ from test_structured_claims import rewrite
 import pmldesign as pml
 from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.files import verify_file
-from pmldesign.verify import ReadTree, gamma, mass_of_pairs, read_archive
+from pmldesign.verifier import ReadTree, gamma, mass_of_pairs, read_archive
 from pmldesign.workloads import RegionsWorkload
 from pmldesign_solvers.trees import Tree
 
@@ -166,7 +166,7 @@ def honest(request, places, tmp_path_factory):
 
 def test_files_hold_with_the_numbers_of_the_matrices(honest):
     path, header, arrays, noisy = honest
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert "parents" in arrays
     assert result.holds, (result.failures, result.unchecked)
     values = {check.name: check.computed for check in result.checks}
@@ -187,18 +187,18 @@ def test_altered_numbers_and_arrays_are_found(honest):
     other = path.with_name("altered.npz")
     for name, factor in itertools.product(NUMBERS, (0.999, 1.001)):
         rewrite(other, {**header, name: header[name] * factor}, arrays)
-        assert not pml.verify_file(other).holds, name
+        assert not pml.verify(other).holds, name
     for name in ("node_weights", "dual_u", "dual_w"):
         changed = arrays[name].copy()
         changed[np.argmax(changed)] *= 1.5
         rewrite(other, dict(header), {**arrays, name: changed})
-        assert not pml.verify_file(other).holds, name
+        assert not pml.verify(other).holds, name
     parents = arrays["parents"].copy()
     parents[-1] = 0
     unmeasured = np.where(np.isin(np.arange(parents.size), parents), arrays["node_weights"], 0)
     for changed in ({"parents": parents}, {"node_weights": unmeasured}):
         rewrite(other, dict(header), {**arrays, **changed})
-        assert pml.verify_file(other).failures, changed.keys()
+        assert pml.verify(other).failures, changed.keys()
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -215,7 +215,7 @@ def test_no_false_file_passes(honest, places, seed):
         target = path.with_name("forged.npz")
         write(target, content, changed)
         try:
-            passes = pml.verify_file(target).holds
+            passes = pml.verify(target).holds
         except pml.FileError:
             continue
         assert not passes or is_true(base, base, content, changed, target), (how, content)
@@ -229,7 +229,7 @@ def test_weights_of_another_neighbourhood_prove_nothing(tmp_path):
     (first, mine), (second, theirs) = read_archive(one), read_archive(many)
     for header, arrays, w in ((first, mine, np.ones((4, 4))), (second, theirs, np.ones(4))):
         rewrite(one, {**header, "lower": 0.0}, {**arrays, "dual_w": w})
-        assert pml.verify_file(one).failures
+        assert pml.verify(one).failures
     u = mine["dual_u"]
     F = np.linalg.cholesky(5 * np.eye(4) - np.ones((4, 4)))
     for header, arrays, half, weight in (
@@ -240,7 +240,7 @@ def test_weights_of_another_neighbourhood_prove_nothing(tmp_path):
         w = np.ones(4) if half is not F else np.ones((4, 4))
         upper = max(header["upper"], lower)
         rewrite(one, {**header, "lower": lower, "upper": upper}, {**arrays, "dual_w": w})
-        assert "lower" not in {c.name for c in pml.verify_file(one).checks if c.verdict == "holds"}
+        assert "lower" not in {c.name for c in pml.verify(one).checks if c.verdict == "holds"}
 
 
 def test_known_sums_are_those_of_the_groups_of_the_file(tmp_path):

@@ -13,7 +13,7 @@ from random_releases import NOISES, random_case, released, verified
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.files import strategies as writer
-from pmldesign.verify import read_archive, read_object
+from pmldesign.verifier import read_archive, read_object
 
 KEYS = {"attributes": [{"name": "sex", "keys": ["F", "M"]}, {"name": "age", "cuts": [0, 40, 90]}]}
 PEOPLE = pl.DataFrame({"sex": ["F", "M", "F"], "age": [12, 30, 77]})
@@ -66,7 +66,7 @@ def test_numbers_on_a_rounded_lattice_verify(attributes, queries, noise, relatio
     published.to_csv(tmp_path / "t.csv")
     published.measurements.write(tmp_path / "m.npz")
     for name in ("t.csv", "m.npz"):
-        result = pml.verify_file(tmp_path / name, schema=schema)
+        result = pml.verify(tmp_path / name, schema=schema)
         assert not result.failures
         assert "schema" not in {check.name for check in result.unchecked}
     content, arrays = read_archive(tmp_path / "m.npz")
@@ -76,7 +76,7 @@ def test_numbers_on_a_rounded_lattice_verify(attributes, queries, noise, relatio
     if noise != "gaussian":
         parameter["parameter"] *= 2 / 3
         write(tmp_path / "m.npz", content, arrays)
-        failed = {check.name for check in pml.verify_file(tmp_path / "m.npz").failures}
+        failed = {check.name for check in pml.verify(tmp_path / "m.npz").failures}
         assert "sensitivity of R" in failed
 
 
@@ -92,16 +92,16 @@ def test_another_schema_is_told(tmp_path):
         schema = {"attributes": [sex, KEYS["attributes"][1]]}
         (tmp_path / "s.json").write_text(json.dumps(schema))
         for name in ("t.csv", "m.npz"):
-            failed = [c.name for c in pml.verify_file(tmp_path / name, schema=schema).failures]
+            failed = [c.name for c in pml.verify(tmp_path / name, schema=schema).failures]
             assert failed == ([] if same else ["schema"])
             words = ["verify", str(tmp_path / name), "--schema", str(tmp_path / "s.json")]
             assert CliRunner().invoke(main, words).exit_code == (8 if same else 7)
-    unchecked = {check.name for check in pml.verify_file(tmp_path / "t.csv").unchecked}
+    unchecked = {check.name for check in pml.verify(tmp_path / "t.csv").unchecked}
     assert "schema" in unchecked
     pml.mechanism("identity", "histogram:2", guarantee=pml.PureDP(1)).release([3, 4]).to_csv(
         tmp_path / "t.csv"
     )
-    failed = {check.name for check in pml.verify_file(tmp_path / "t.csv", schema=KEYS).failures}
+    failed = {check.name for check in pml.verify(tmp_path / "t.csv", schema=KEYS).failures}
     assert failed == {"schema"}
 
 
@@ -122,15 +122,15 @@ def test_noise_is_of_no_other_units(queries, promise, noise, exact, tmp_path):
     published = noisy.release(np.arange(design.workload.shape[1]))
     path = tmp_path / "m.npz"
     published.measurements.write(path)
-    assert not pml.verify_file(path).failures
+    assert not pml.verify(path).failures
     content, arrays = read_archive(path)
     content["manifest"]["lattice"]["unit"] *= 2
     content["manifest"]["lattice"]["exact"] = exact
     coarser = {**arrays, "units": 2 * arrays["units"]}
     write(path, content, coarser)
-    assert pml.verify_file(path).failures
+    assert pml.verify(path).failures
     write(path, content, {**coarser, "measured": 2 * arrays["measured"]})
-    assert [check.name for check in pml.verify_file(path).failures] == ["sensitivity of R"]
+    assert [check.name for check in pml.verify(path).failures] == ["sensitivity of R"]
 
 
 def test_measured_values_are_whole_multiples_of_the_units(tmp_path):
@@ -140,7 +140,7 @@ def test_measured_values_are_whole_multiples_of_the_units(tmp_path):
     content, arrays = read_archive(path)
     arrays["measured"][2] += arrays["units"][0] / 3
     write(path, content, arrays)
-    assert "measurements" in {check.name for check in pml.verify_file(path).failures}
+    assert "measurements" in {check.name for check in pml.verify(path).failures}
 
 
 def test_a_query_whose_answer_is_public_may_have_a_row_of_rounding(tmp_path, monkeypatch):
@@ -151,7 +151,7 @@ def test_a_query_whose_answer_is_public_may_have_a_row_of_rounding(tmp_path, mon
     )
     pml.write_strategy(tmp_path / "s.npz", noisy)
     assert "right_inverse" in read_archive(tmp_path / "s.npz")[1]
-    assert pml.verify_file(tmp_path / "s.npz").holds
+    assert pml.verify(tmp_path / "s.npz").holds
 
 
 def test_a_manifest_states_in_how_many_parts_records_are(tmp_path):
@@ -162,5 +162,5 @@ def test_a_manifest_states_in_how_many_parts_records_are(tmp_path):
         content = read_object(path)
         content["lattice"]["denominator"] = parts
         write(tmp_path / "other.manifest.json", content, {})
-        result = pml.verify_file(tmp_path / "other.manifest.json")
+        result = pml.verify(tmp_path / "other.manifest.json")
         assert "claims" in {check.name for check in result.failures}

@@ -9,7 +9,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 
 import pmldesign as pml
-from pmldesign.verify import KEY, digest_of, sampled_delta
+from pmldesign.verifier import KEY, digest_of, sampled_delta
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def verified(path, header, arrays):
     header = {name: value for name, value in header.items() if name != KEY}
     header[KEY] = digest_of(header, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    return pml.verify_file(path)
+    return pml.verify(path)
 
 
 def test_an_honest_file_holds_and_is_read_again(file):
-    found = pml.verify_file(file)
+    found = pml.verify(file)
     assert found.holds, [*found.failures, *found.unchecked]
     assert "double precision" in found.arithmetic
     strategy = pml.strategy(file)
@@ -86,13 +86,13 @@ def test_a_design_is_written_without_the_bounds_on_banded_strategies_alone(tmp_p
     design = pml.factorize("prefix:24", participation="sampled,every=8,rate=0.2")
     pml.write_strategy(tmp_path / "d.npz", design)
     assert "lower" not in contents(tmp_path / "d.npz")[0]
-    assert pml.verify_file(tmp_path / "d.npz").holds
+    assert pml.verify(tmp_path / "d.npz").holds
 
 
 def test_a_long_file_holds(tmp_path, monkeypatch):
     """Toeplitz, as coefficients."""
     monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 12)
-    monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 12)
+    monkeypatch.setattr("pmldesign.verifier.forms.form.MOST_CELLS", 12)
     noisy = pml.mechanism(
         "banded:8",
         "prefix:64",
@@ -101,7 +101,7 @@ def test_a_long_file_holds(tmp_path, monkeypatch):
     )
     pml.write_strategy(tmp_path / "long.npz", noisy)
     header, arrays = contents(tmp_path / "long.npz")
-    found = pml.verify_file(tmp_path / "long.npz")
+    found = pml.verify(tmp_path / "long.npz")
     assert found.holds, [*found.failures, *found.unchecked]
     less = {**header, "scale": header["scale"] * 0.999}
     assert verified(tmp_path / "less.npz", less, arrays).failures

@@ -13,8 +13,8 @@ import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import PartlyCheckedError
 from pmldesign.privacy import from_json
-from pmldesign.release import as_text
-from pmldesign.verify import (
+from pmldesign.releases import as_text
+from pmldesign.verifier import (
     FORMS,
     KEY,
     KINDS,
@@ -49,7 +49,7 @@ def written(path, case):
 def honest(request, tmp_path_factory):
     path = tmp_path_factory.mktemp(request.param) / "strategy.npz"
     header, arrays = written(path, request.param)
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
     return path.with_name("other.npz"), header, arrays
 
 
@@ -59,16 +59,16 @@ def test_no_claim_and_no_array_may_be_missing(honest):
         rewrite(path, {key: value for key, value in header.items() if key != name}, arrays)
         if name == "format":
             with pytest.raises(pml.FileError):
-                pml.verify_file(path)
+                pml.verify(path)
         else:
-            assert not pml.verify_file(path).holds, name
+            assert not pml.verify(path).holds, name
     for name in arrays:
         rewrite(path, dict(header), {key: a for key, a in arrays.items() if key != name})
-        assert pml.verify_file(path).failures, name
+        assert pml.verify(path).failures, name
     rewrite(path, {**header, "more": 1}, arrays)
-    assert pml.verify_file(path).failures
+    assert pml.verify(path).failures
     rewrite(path, dict(header), {**arrays, "more": np.ones(2)})
-    assert pml.verify_file(path).failures
+    assert pml.verify(path).failures
 
 
 def test_files_with_another_name_of_their_form_fail(honest):
@@ -76,10 +76,10 @@ def test_files_with_another_name_of_their_form_fail(honest):
     named = header.get("form", "matrix")
     if named != "matrix":
         rewrite(path, {key: value for key, value in header.items() if key != "form"}, arrays)
-        assert pml.verify_file(path).failures
+        assert pml.verify(path).failures
     for name in {*FORMS, "nothing"} - {named}:
         rewrite(path, {**header, "form": name}, arrays)
-        assert pml.verify_file(path).failures, name
+        assert pml.verify(path).failures, name
 
 
 def test_bounds_without_each_other_or_the_wrong_way_round(honest):
@@ -88,7 +88,7 @@ def test_bounds_without_each_other_or_the_wrong_way_round(honest):
     exchanged = {**header, "lower": header["upper"] * 1.01}
     for forged in (half, {**half, "lower": 1e9}, exchanged):
         rewrite(path, dict(forged), arrays)
-        assert pml.verify_file(path).failures
+        assert pml.verify(path).failures
 
 
 def test_weights_below_zero_prove_nothing(honest):
@@ -101,7 +101,7 @@ def test_weights_below_zero_prove_nothing(honest):
         for scale in (1, 0.2):
             bounds = {key: header[key] * scale for key in ("lower", "upper")}
             rewrite(path, {**header, **bounds}, {**arrays, name: changed})
-            assert pml.verify_file(path).failures, name
+            assert pml.verify(path).failures, name
 
 
 def test_public_answers_that_the_guarantee_does_not_name(tmp_path):
@@ -112,7 +112,7 @@ def test_public_answers_that_the_guarantee_does_not_name(tmp_path):
     nameless = {key: value for key, value in other.items() if key != "known"}
     for forged in (other, nameless):
         rewrite(tmp_path / "false.npz", forged, arrays)
-        failed = {check.name for check in pml.verify_file(tmp_path / "false.npz").failures}
+        failed = {check.name for check in pml.verify(tmp_path / "false.npz").failures}
         assert "known" in failed
 
 
@@ -146,21 +146,21 @@ def test_other_words_for_the_numbers_are_found(tmp_path):
     ):
         assert other != words
         rewrite(path, {**header, "guarantee": other}, arrays)
-        assert pml.verify_file(path).failures
+        assert pml.verify(path).failures
 
 
 def forged_manifest(path, content):
     content = {**content, KEY: {**content[KEY]}}
     content[KEY][OBJECT] = digest_of_object(content)
     path.write_text(json.dumps(content))
-    return {check.name for check in pml.verify_file(path).failures}
+    return {check.name for check in pml.verify(path).failures}
 
 
 @pytest.fixture
 def published(tmp_path):
     noisy = pml.mechanism("identity", "histogram:4", guarantee=pml.PureDP(5))
     path = tmp_path / "table.csv"
-    pml.release_tables(noisy, np.arange(4)).to_csv(path)
+    pml.release(noisy, np.arange(4)).to_csv(path)
     manifest = path.with_suffix(".manifest.json")
     return path, manifest, json.loads(manifest.read_text())
 
@@ -195,11 +195,11 @@ def test_false_manifests(published):
 @pytest.mark.parametrize("promise", [pml.PML(1, 0.1), pml.EnvelopePML(1, 0.01, 0.1), pml.ZCDP(1)])
 def test_every_number_of_a_guarantee_and_of_distances_is_there(tmp_path, promise):
     noisy = pml.mechanism("identity", "histogram:4", guarantee=promise)
-    released = pml.release_tables(noisy, np.arange(4))
+    released = pml.release(noisy, np.arange(4))
     released.to_csv(tmp_path / "table.csv")
     manifest = tmp_path / "table.manifest.json"
     content = json.loads(manifest.read_text())
-    assert not pml.verify_file(manifest).failures
+    assert not pml.verify(manifest).failures
     for name in content["guarantee"]:
         less = {key: value for key, value in content["guarantee"].items() if key != name}
         assert forged_manifest(manifest, {**content, "guarantee": less}), name
@@ -212,23 +212,23 @@ def test_every_number_of_a_guarantee_and_of_distances_is_there(tmp_path, promise
 def test_a_manifest_is_verified_with_its_table(published):
     path, manifest, content = published
     for file in (path, manifest):
-        result = pml.verify_file(file)
+        result = pml.verify(file)
         assert not result.failures
         assert not result.holds  # of the strategy the manifest has the hash alone
     text = path.read_text()
     path.write_text(text.replace(text.split("\n")[1].split(",")[1], "9999", 1))
-    assert [check.name for check in pml.verify_file(path).failures] == ["table"]
+    assert [check.name for check in pml.verify(path).failures] == ["table"]
     path.unlink()
-    assert [check.name for check in pml.verify_file(manifest).failures] == ["table"]
+    assert [check.name for check in pml.verify(manifest).failures] == ["table"]
     path.write_text(text)
     hashes = {key: value for key, value in content[KEY].items() if key != "table"}
     assert "table" in forged_manifest(manifest, {**content, KEY: hashes})
     manifest.write_text(as_text(content))
     path.with_suffix(".known.csv").write_text("a\n")
-    assert [check.name for check in pml.verify_file(path).failures] == ["known"]
+    assert [check.name for check in pml.verify(path).failures] == ["known"]
     manifest.unlink()
     with pytest.raises(pml.FileError, match=r"has no manifest table\.manifest\.json"):
-        pml.verify_file(path)
+        pml.verify(path)
 
 
 def test_names_of_attributes_need_their_schema(tmp_path):
@@ -250,10 +250,10 @@ def test_ranges_without_a_number_for_each_claim_no_largest_deviation(tmp_path):
     pml.write_strategy(path, design, mechanism=noisy)
     header, arrays = read_archive(path)
     rewrite(path, {**header, "max_std": None}, arrays)  # as of more than 2^26 ranges
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert result.holds, (result.failures, result.unchecked)
     rewrite(path, {**header, "rmse": None}, arrays)
-    assert [check.name for check in pml.verify_file(path).unchecked] == ["rmse"]
+    assert [check.name for check in pml.verify(path).unchecked] == ["rmse"]
 
 
 def test_a_loss_is_not_above_the_one_that_is_promised(tmp_path):
@@ -267,11 +267,11 @@ def test_a_loss_is_not_above_the_one_that_is_promised(tmp_path):
         design = pml.factorize(name, rel_gap=1e-3, **options)
         noisy = pml.mechanism(design, name, guarantee=guarantee, noise=noise)
         pml.write_strategy(path, design, mechanism=noisy)
-        assert pml.verify_file(path).holds
+        assert pml.verify(path).holds
         header, arrays = read_archive(path)
         for factor in (1.001, 2.0, 1e6):
             rewrite(path, {**header, "achieved": header["achieved"] * factor}, arrays)
-            assert {check.name for check in pml.verify_file(path).failures} == {"achieved"}
+            assert {check.name for check in pml.verify(path).failures} == {"achieved"}
 
 
 def test_several_participations_are_for_records_that_are_added(tmp_path):
@@ -279,7 +279,7 @@ def test_several_participations_are_for_records_that_are_added(tmp_path):
     header, arrays = written(path, "replace")
     for text in ("2,min-sep=1", "1,every=1"):
         rewrite(path, {**header, "participation": text}, arrays)
-        assert "claims" in {check.name for check in pml.verify_file(path).failures}
+        assert "claims" in {check.name for check in pml.verify(path).failures}
 
 
 @pytest.mark.parametrize("case", ["matrix", "stream"])
@@ -290,7 +290,7 @@ def test_a_name_that_comes_twice_is_refused(tmp_path, case):
     false = '{"guarantee": "Nothing can be learned about anybody.", '
     np.savez(path, header=np.array(false + json.dumps(header)[1:]), **arrays)
     with pytest.raises(pml.FileError, match="'guarantee' comes twice"):
-        pml.verify_file(path)
+        pml.verify(path)
     rewrite(path, header, arrays)
     members = path.read_bytes()
     with zipfile.ZipFile(path) as archive:
@@ -300,7 +300,7 @@ def test_a_name_that_comes_twice_is_refused(tmp_path, case):
         archive.writestr("header.npy", text)
     assert path.read_bytes() != members
     with pytest.raises(pml.FileError, match=r"'header\.npy' comes twice"):
-        pml.verify_file(path)
+        pml.verify(path)
 
 
 def test_a_name_that_comes_twice_in_a_manifest_is_refused(published):
@@ -308,7 +308,7 @@ def test_a_name_that_comes_twice_in_a_manifest_is_refused(published):
     text = path.read_text().replace('"words"', '"words": "Nothing leaks.", "words"', 1)
     path.write_text(text)
     with pytest.raises(pml.FileError, match="'words' comes twice"):
-        pml.verify_file(path)
+        pml.verify(path)
 
 
 @pytest.mark.parametrize("name", ["marginals:3,2,ways=1", "marginals:3,2,4,ways=2"])
@@ -317,7 +317,7 @@ def test_wide_gaps_are_honest(tmp_path, name):
     for gap in (1.0, 0.1, 1e-3):
         design = pml.factorize(name, rel_gap=gap, neighbours="replace")
         pml.write_strategy(tmp_path / "s.npz", design)
-        assert pml.verify_file(tmp_path / "s.npz").holds
+        assert pml.verify(tmp_path / "s.npz").holds
 
 
 def test_public_answers_that_no_array_is_beside(tmp_path):
@@ -329,7 +329,7 @@ def test_public_answers_that_no_array_is_beside(tmp_path):
     numbers = {**header["guarantee_numbers"], "published": "histogram:6"}
     words = sentence_of(kind_of(numbers), numbers, 6)
     rewrite(path, {**header, "guarantee_numbers": numbers, "guarantee": words}, arrays)
-    assert "known" in {check.name for check in pml.verify_file(path).failures}
+    assert "known" in {check.name for check in pml.verify(path).failures}
 
 
 @pytest.mark.parametrize("p", ["\uff12.0", " 2.0", "2_0", "nan", "Infinity"])
@@ -338,7 +338,7 @@ def test_orders_are_plain_numbers(p, tmp_path):
     pml.write_strategy(path, pml.factorize("prefix:4"))
     header, arrays = read_archive(path)
     rewrite(path, {**header, "p": p}, arrays)
-    assert "claims" in {check.name for check in pml.verify_file(path).failures}
+    assert "claims" in {check.name for check in pml.verify(path).failures}
 
 
 @pytest.mark.parametrize(
@@ -357,24 +357,24 @@ def test_claims_of_manifests_are_of_their_kinds(place, value, tmp_path):
     path = tmp_path / "r.csv"
     promise = pml.PureDP(1.0, "replace")
     noisy = pml.mechanism("identity", "histogram:5", guarantee=promise)
-    pml.release_tables(noisy, np.arange(5)).to_csv(path)
+    pml.release(noisy, np.arange(5)).to_csv(path)
     manifest = tmp_path / "r.manifest.json"
     content = json.loads(manifest.read_text())
-    assert not pml.verify_file(manifest).failures
+    assert not pml.verify(manifest).failures
     holder = content
     for key in place[:-1]:
         holder = holder[key]
     holder[place[-1]] = value
     content[KEY][OBJECT] = digest_of_object(content)
     manifest.write_text(json.dumps(content))
-    assert "claims" in {check.name for check in pml.verify_file(manifest).failures}
+    assert "claims" in {check.name for check in pml.verify(manifest).failures}
 
 
 def test_distances_are_listed_in_one_way(tmp_path):
     """Negative numbers of cells, or a second list that nobody reads."""
     path = tmp_path / "r.csv"
     noisy = pml.mechanism("identity", "histogram:5", guarantee=pml.PML(1.0, 0.01))
-    pml.release_tables(noisy, np.arange(5)).to_csv(path)
+    pml.release(noisy, np.arange(5)).to_csv(path)
     manifest = tmp_path / "r.manifest.json"
     honest = json.loads(manifest.read_text())
     listed = honest["distances"]
@@ -385,4 +385,4 @@ def test_distances_are_listed_in_one_way(tmp_path):
         content = {**honest, "distances": distances, KEY: {**honest[KEY]}}
         content[KEY][OBJECT] = digest_of_object(content)
         manifest.write_text(json.dumps(content))
-        assert bool(pml.verify_file(manifest).failures) is not right
+        assert bool(pml.verify(manifest).failures) is not right

@@ -14,7 +14,7 @@ import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError, VerificationError
 from pmldesign.privacy import gaussian_delta
-from pmldesign.verify import (
+from pmldesign.verifier import (
     KEY,
     Checks,
     Verdict,
@@ -56,12 +56,12 @@ def rewrite(path, header, arrays, *, digest=True):
 def test_files_as_they_are_written_hold(path, p, neighbours):
     best = pml.factorize("prefix:6", p=p, neighbours=neighbours)
     pml.write_strategy(path, best)
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
     for guarantee in GUARANTEES[neighbours]:
         for strategy in (best, "identity"):
             noisy = pml.mechanism(strategy, "prefix:6", guarantee=guarantee, p=p)
             pml.write_strategy(path, noisy)
-            result = pml.verify_file(path)
+            result = pml.verify(path)
             assert result.holds, result.failures
             assert not result.unchecked
             assert {"scale", "error", "guarantee"} - {c.name for c in result.checks} == {"scale"}
@@ -72,7 +72,7 @@ def test_more_queries_than_are_written_out(path, monkeypatch):
     best = pml.factorize("all-range:8")
     pml.write_strategy(path, best)
     assert "right_inverse" in read_archive(path)[1]
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
 
 
 @pytest.fixture(scope="module", params=["add-remove", "replace"])
@@ -93,12 +93,12 @@ def test_every_number_of_the_header_counts(honest, digest):
     for name in names:
         for part in (-1e-3, 1e-5, 0.3):
             rewrite(path, {**header, name: header[name] * (1 + part)}, arrays, digest=digest)
-            failed = [check.name for check in pml.verify_file(path).failures]
+            failed = [check.name for check in pml.verify(path).failures]
             assert ("digest" in failed) is not digest
             assert set(failed) & {name, "guarantee", "achieved", "error"}
     for name, value in (("p", "4.0"), ("neighbours", "else"), ("queries", 7), ("cells", 5)):
         rewrite(path, {**header, name: value}, arrays, digest=digest)
-        assert pml.verify_file(path).failures
+        assert pml.verify(path).failures
 
 
 def test_numbers_and_words_of_the_guarantee_count(honest):
@@ -106,10 +106,10 @@ def test_numbers_and_words_of_the_guarantee_count(honest):
     for key, value in (("epsilon", 0.9), ("delta", 1e-7)):
         numbers = {**header["guarantee_numbers"], key: value}
         rewrite(path, {**header, "guarantee_numbers": numbers}, arrays)
-        assert {c.name for c in pml.verify_file(path).failures} >= {"guarantee", "sentence"}
+        assert {c.name for c in pml.verify(path).failures} >= {"guarantee", "sentence"}
     words = header["guarantee"].replace("e^1", "e^0.5")
     rewrite(path, {**header, "guarantee": words}, arrays)
-    assert [c.name for c in pml.verify_file(path).failures] == ["sentence"]
+    assert [c.name for c in pml.verify(path).failures] == ["sentence"]
 
 
 def test_entries_of_arrays_count(honest):
@@ -123,26 +123,26 @@ def test_entries_of_arrays_count(honest):
             other.reshape(-1)[place] += rng.choice([-1, 1]) * largest * 10 ** rng.uniform(-4, 0)
             altered = {**arrays, name: other}
             rewrite(path, dict(header), altered, digest=False)
-            assert "digest" in [c.name for c in pml.verify_file(path).failures]
+            assert "digest" in [c.name for c in pml.verify(path).failures]
             if not name.startswith("dual"):  # another dual may prove as much
                 rewrite(path, dict(header), altered)
-                assert pml.verify_file(path).failures, (name, place)
+                assert pml.verify(path).failures, (name, place)
 
 
 def test_weights_that_prove_less_are_found(honest):
     path, header, arrays = honest
     rewrite(path, dict(header), {**arrays, "dual_u": np.ones(6)})
-    assert [check.name for check in pml.verify_file(path).failures] == ["lower"]
+    assert [check.name for check in pml.verify(path).failures] == ["lower"]
 
 
 def test_the_workload_has_to_be_the_one_of_the_file(honest, tmp_path):
     path, header, arrays = honest
     rewrite(path, dict(header), arrays)
-    assert pml.verify_file(path, workload=np.tril(np.ones((6, 6)))).holds
-    failures = pml.verify_file(path, workload="histogram:6").failures
+    assert pml.verify(path, workload=np.tril(np.ones((6, 6)))).holds
+    failures = pml.verify(path, workload="histogram:6").failures
     assert {check.name for check in failures} >= {"workload", "L R = A"}
     rewrite(path, {**header, "workload": "queries.csv"}, arrays)
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert not result.failures
     assert {check.name for check in result.unchecked} >= {"L R = A", "upper", "lower"}
 
@@ -151,10 +151,10 @@ def test_claims_that_are_no_numbers_fail(honest):
     path, header, arrays = honest
     for name, value in (("p", "two"), ("scale", None), ("lower", "x"), ("guarantee_numbers", 3)):
         rewrite(path, {**header, name: value}, arrays)
-        assert pml.verify_file(path).failures
+        assert pml.verify(path).failures
     rewrite(path, {**header, "format": 3}, arrays)
     with pytest.raises(FileError, match="format 3"):
-        pml.verify_file(path)
+        pml.verify(path)
 
 
 def test_equal_columns_that_balls_do_not_tell_apart(path):
@@ -162,7 +162,7 @@ def test_equal_columns_that_balls_do_not_tell_apart(path):
     guarantee = pml.ApproxPML(0.9, 1e-4, 0.05)
     noisy = pml.mechanism(columns, [[1.0, 1.0, 0.0]], guarantee=guarantee, noise="gaussian")
     pml.write_strategy(path, noisy)
-    result = pml.verify_file(path, workload=[[1.0, 1.0, 0.0]])
+    result = pml.verify(path, workload=[[1.0, 1.0, 0.0]])
     assert result.holds, result.failures
 
 
@@ -242,7 +242,9 @@ def test_the_profile_of_gaussians_is_the_calibrated_one():
 
 
 def test_solvers_are_not_even_loaded():
-    code = "import sys, pmldesign.verify.verification, pmldesign.verify.strategies; print([m for m"
+    code = (
+        "import sys, pmldesign.verifier.verification, pmldesign.verifier.strategies; print([m for m"
+    )
     code += " in sys.modules if m.startswith(('pmldesign_solvers', 'pmldesign.privacy'))])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -294,5 +296,5 @@ def test_a_file_without_its_strategy(honest):
     for name in ("strategy", "reconstruction"):
         rest = {key: array for key, array in arrays.items() if key != name}
         rewrite(other, dict(header), rest)
-        (failure,) = pml.verify_file(other).failures
+        (failure,) = pml.verify(other).failures
         assert (failure.name, failure.reason) == ("arrays", f"lack {name}")

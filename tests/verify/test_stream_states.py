@@ -15,7 +15,7 @@ from pmldesign.streams import (
     Stream,
     endless_stream,
 )
-from pmldesign.verify import Verdict
+from pmldesign.verifier import Verdict
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 EPOCHS = len(EndlessStrategy().starts)
@@ -37,13 +37,13 @@ def forged(state, **changes):
 
 
 def failures(state):
-    return {check.name for check in pml.verify_file(state).failures}
+    return {check.name for check in pml.verify(state).failures}
 
 
 def test_honest_states_hold(state):
-    assert pml.verify_file(state).holds
+    assert pml.verify(state).holds
     forged(state)
-    assert pml.verify_file(state).holds
+    assert pml.verify(state).holds
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_contents_of_other_files_are_found(state, statement):
 def test_states_of_other_versions_and_other_files_are_refused(state, mark):
     run(state, f"PRAGMA {mark} = 7")
     with pytest.raises(FileError, match=r"another version|damaged or no strategy file"):
-        pml.verify_file(state)
+        pml.verify(state)
 
 
 def test_forged_rows_are_found(state):
@@ -109,11 +109,11 @@ def test_forged_rows_are_found(state):
     for damaged in (honest[:-4096], honest[:2000]):
         state.write_bytes(damaged)
         with pytest.raises(FileError, match="malformed"):
-            pml.verify_file(state)
+            pml.verify(state)
     state.write_bytes(honest)
     run(state, "DROP TABLE step")
     with pytest.raises(FileError, match="no such table"):
-        pml.verify_file(state)
+        pml.verify(state)
 
 
 def test_a_state_that_its_log_has_not_seen_is_found(tmp_path):
@@ -126,25 +126,25 @@ def test_a_state_that_its_log_has_not_seen_is_found(tmp_path):
     state.write_bytes(versions[1][0])  # an old one
     assert failures(state) == {"log"}
     log.write_text(versions[1][1])
-    assert pml.verify_file(state).holds
+    assert pml.verify(state).holds
     state.write_bytes(versions[2][0])  # one commit ahead, as a kill leaves it
-    assert pml.verify_file(state).holds
+    assert pml.verify(state).holds
     for wrong in (versions[0][1], versions[2][1].replace("50 ", "51 ")):
         log.write_text(wrong)
         assert failures(state) == {"log"}
     log.write_text(versions[2][1][:20])
     assert {"log", "contents"} & failures(state)
     log.unlink()
-    assert [check.name for check in pml.verify_file(state).unchecked] == ["log"]
+    assert [check.name for check in pml.verify(state).unchecked] == ["log"]
 
 
 def test_a_state_that_is_in_use_is_not_read(state):
     journal = Journal(endless_stream(ZCDP(0.5), noise=FloatingGaussian()), state)
     with pytest.raises(FileError, match="locked"):
-        pml.verify_file(state)
+        pml.verify(state)
     journal.step(1.0)
     journal.close()
-    assert pml.verify_file(state).holds
+    assert pml.verify(state).holds
 
 
 def test_other_states_are_not_checked_as_a_whole(tmp_path):
@@ -152,7 +152,7 @@ def test_other_states_are_not_checked_as_a_whole(tmp_path):
     journal = Journal(Stream(Designed(strategy), 1.0, FloatingGaussian()), tmp_path / "state")
     journal.step(1.0)
     journal.close()
-    found = pml.verify_file(tmp_path / "state")
+    found = pml.verify(tmp_path / "state")
     assert [check.verdict for check in found.checks] == [
         Verdict.HOLDS,
         Verdict.HOLDS,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.verify import KEY, ReadChain, digest_of, read_archive
+from pmldesign.verifier import KEY, ReadChain, digest_of, read_archive
 
 CASES = {
     "marginals": ("marginals:3,4,2,ways=2", {}),
@@ -41,7 +41,7 @@ def small_products_by_factors(monkeypatch):
 
 def test_they_hold(honest):
     path, _, arrays, noisy = honest
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert "strategy" not in arrays
     assert result.holds, result.failures
     wanted = {"upper", "sensitivity", "guarantee", "achieved", "error", "rmse", "max_std"}
@@ -61,7 +61,7 @@ def test_altered_numbers_and_arrays_are_found(honest):
     other = path.with_name("altered.npz")
     for name in ("upper", "lower", "scale", "error", "rmse", "max_std", "sensitivity", "achieved"):
         rewrite(other, {**header, name: header[name] * 1.001}, arrays)
-        found = pml.verify_file(other)
+        found = pml.verify(other)
         assert found.failures or name in {check.name for check in found.unchecked}
     rng = np.random.default_rng(2)
     for name, array in arrays.items():
@@ -70,16 +70,16 @@ def test_altered_numbers_and_arrays_are_found(honest):
         changed = array.copy()
         changed.reshape(-1)[rng.integers(array.size)] *= 1.01
         rewrite(other, dict(header), {**arrays, name: changed})
-        assert pml.verify_file(other).failures, name
+        assert pml.verify(other).failures, name
 
 
 def test_long_streams_are_checked_in_double_precision(honest, monkeypatch):
     path, header, arrays, _ = honest
     if "rates" not in arrays:
         return
-    exact = {check.name: check.computed for check in pml.verify_file(path).checks}
-    monkeypatch.setattr("pmldesign.verify.streams.running_sums.EXACT_STEPS", 0)
-    result = pml.verify_file(path)
+    exact = {check.name: check.computed for check in pml.verify(path).checks}
+    monkeypatch.setattr("pmldesign.verifier.streams.running_sums.EXACT_STEPS", 0)
+    result = pml.verify(path)
     assert result.holds, result.failures
     assert "double precision" in result.arithmetic
     values = {check.name: check.computed for check in result.checks}
@@ -88,7 +88,7 @@ def test_long_streams_are_checked_in_double_precision(honest, monkeypatch):
     other = path.with_name("long.npz")
     for name in ("w", "u", "poles", "weights_of_poles"):
         rewrite(other, dict(header), {**arrays, name: arrays[name] * 1.001})
-        assert pml.verify_file(other).failures, name
+        assert pml.verify(other).failures, name
 
 
 def test_traces_of_chains():

@@ -9,7 +9,7 @@ import pmldesign as pml
 from pmldesign.designs import DesignOptions, question, solve_tables
 from pmldesign.files.verification import _form
 from pmldesign.strategies import WeightedTablesStrategy
-from pmldesign.verify import (
+from pmldesign.verifier import (
     KEY,
     SHARES,
     centred,
@@ -79,14 +79,14 @@ def honest(request, tmp_path_factory):
 
 @pytest.fixture
 def by_structure(monkeypatch):
-    monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 1)
+    monkeypatch.setattr("pmldesign.verifier.forms.form.MOST_CELLS", 1)
 
 
 @pytest.mark.usefixtures("by_structure")
 def test_they_hold_and_nothing_is_left_out(honest):
     path, header, arrays = honest
     assert form_of(header, arrays).matrix(arrays) is None
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert result.holds, result.failures
     assert not result.unchecked
     assert {"sensitivity", "guarantee", "error", "rmse"} <= {check.name for check in result.checks}
@@ -101,7 +101,7 @@ def test_altered_numbers_and_arrays_are_found(honest):
             forged = {**header, name: header[name] * (1.01 if name == "rmse" else 0.99)}
             forged[KEY] = digest_of(forged, arrays)
             np.savez(other, header=np.array(json.dumps(forged)), **arrays)
-            assert pml.verify_file(other).failures, name
+            assert pml.verify(other).failures, name
     for name, array in arrays.items():
         if name.startswith("dual") or array.dtype.kind != "f":
             continue
@@ -110,7 +110,7 @@ def test_altered_numbers_and_arrays_are_found(honest):
         entries = {**arrays, name: changed}
         forged = {**header, KEY: digest_of(header, entries)}
         np.savez(other, header=np.array(json.dumps(forged)), **entries)
-        assert pml.verify_file(other).failures, name
+        assert pml.verify(other).failures, name
 
 
 def test_sets_of_coordinates_are_read_as_a_whole(honest):
@@ -130,7 +130,7 @@ def test_sets_of_coordinates_are_read_as_a_whole(honest):
             continue
         forged = {**header, KEY: digest_of(header, entries)}
         np.savez(other, header=np.array(json.dumps(forged)), **entries)
-        assert pml.verify_file(other).failures, array
+        assert pml.verify(other).failures, array
 
 
 def test_numbers_are_those_of_the_matrix(honest):
@@ -205,11 +205,11 @@ def test_bounds_that_keep_all_that_some_ways_ask_about(tmp_path, monkeypatch, p)
     text = "marginals:prefix8,9,3,ways=2+at-most:8,9*total:3"
     design = tables(text=text, p=p)
     pml.write_strategy(tmp_path / "s.npz", design)
-    result = pml.verify_file(tmp_path / "s.npz")
+    result = pml.verify(tmp_path / "s.npz")
     assert result.holds, result.failures
     _, arrays = read_archive(tmp_path / "s.npz")
     header = {"lower": design.certificate.upper, "p": p, "neighbours": "add-remove"}
     proved = lower_bound(header, arrays, _form(pml.workload(text)))
     assert proved < design.certificate.upper
-    monkeypatch.setattr("pmldesign.verify.forms.table_bounds.WAYS", ())
+    monkeypatch.setattr("pmldesign.verifier.forms.table_bounds.WAYS", ())
     assert lower_bound(header, arrays, _form(pml.workload(text))) < proved

@@ -11,9 +11,9 @@ import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.errors import FileError
 from pmldesign.privacy import DistanceProfile
-from pmldesign.release import Release
+from pmldesign.releases import Release
 from pmldesign.strategies import Strategy
-from pmldesign.verify import KEY, OBJECT, digest_of_object
+from pmldesign.verifier import KEY, OBJECT, digest_of_object
 
 SCHEMA = {"attributes": [{"name": "sex", "keys": ["F", "M"]}, {"name": "b", "keys": [1, 2, 3]}]}
 
@@ -81,7 +81,7 @@ def altered(content, place, part):
 
 def test_they_hold(honest):
     path, _ = honest
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert not result.failures
     assert result.holds == (result.kind == "envelope")
     assert len(result.checks) - len(result.unchecked) >= 5
@@ -98,7 +98,7 @@ def test_every_altered_number_is_found(honest):
         if place == ("format",):
             continue
         other.write_text(json.dumps(altered(content, place, 1e-3)))
-        assert pml.verify_file(other).failures, place
+        assert pml.verify(other).failures, place
 
 
 CLAIMS = {
@@ -129,7 +129,7 @@ def test_negative_scales_are_found(honest):
             forged = {**content, "noise": {**content["noise"], name: -content["noise"][name]}}
             forged[KEY] = {**content[KEY], OBJECT: digest_of_object(forged)}
             other.write_text(json.dumps(forged))
-            assert pml.verify_file(other).failures, name
+            assert pml.verify(other).failures, name
 
 
 def test_shorter_distances_are_found(honest):
@@ -142,25 +142,25 @@ def test_shorter_distances_are_found(honest):
     forged = {**content, "distances": {**content["distances"], "to_later_cells": rows}}
     forged[KEY] = {**content[KEY], OBJECT: digest_of_object(forged)}
     other.write_text(json.dumps(forged))
-    failed = {check.name for check in pml.verify_file(other).failures}
+    failed = {check.name for check in pml.verify(other).failures}
     assert {"guarantee", "half alpha", "without alpha"} <= failed
 
 
 def test_a_manifest_of_many_cells_has_one_row_of_distances(tmp_path):
     strategy = pml.mechanism("identity", "marginals:3,4,3,ways=1", guarantee=pml.PML(1, 0.01))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pmldesign.release.manifest.LISTED_CELLS", 8)
-        content = pml.release_tables(strategy, np.ones(36, dtype=int)).manifest
+        patch.setattr("pmldesign.releases.manifest.LISTED_CELLS", 8)
+        content = pml.release(strategy, np.ones(36, dtype=int)).manifest
         assert "distances" not in content
     profile = DistanceProfile(np.array([2.0]), np.array([35.0]), 1.0, 36.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Strategy, "distance_profile", lambda self, norm: profile)
-        published = pml.release_tables(strategy, np.ones(36, dtype=int))
+        published = pml.release(strategy, np.ones(36, dtype=int))
     content = published.manifest
     assert content["distances"]["cells"] == [1, 35]
     path = tmp_path / "m.csv"
     Release(published.table, content).write(path)
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert not result.failures
     assert "guarantee" in {check.name for check in result.checks}
 
@@ -179,7 +179,7 @@ def test_claims_with_a_digest_that_fits_are_computed(honest):
         forged = altered(content, place, CLAIMS[key])
         forged[KEY][OBJECT] = digest_of_object(forged)
         other.write_text(json.dumps(forged))
-        assert pml.verify_file(other).failures, place
+        assert pml.verify(other).failures, place
 
 
 def test_other_files(tmp_path):
@@ -187,6 +187,6 @@ def test_other_files(tmp_path):
     for text in ("{}", "[]", "no", '{"format": 1}'):
         path.write_text(text)
         with pytest.raises(FileError):
-            pml.verify_file(path)
+            pml.verify(path)
     path.write_text('{"format": 1, "lattice": 3, "sha256": {}}')
-    assert pml.verify_file(path).failures
+    assert pml.verify(path).failures

@@ -19,7 +19,7 @@ from pmldesign.strategies import (
     as_participation,
     with_participation,
 )
-from pmldesign.verify import (
+from pmldesign.verifier import (
     KEY,
     Checks,
     Pattern,
@@ -32,8 +32,8 @@ from pmldesign.verify import (
     form_of,
     read_archive,
 )
-from pmldesign.verify.forms import unions
-from pmldesign.verify.streams import epochs, resolvents
+from pmldesign.verifier.forms import unions
+from pmldesign.verifier.streams import epochs, resolvents
 from pmldesign.workloads import AllRangesWorkload
 
 DP, REPLACE = pml.ApproxDP(1, 1e-6), pml.ApproxDP(1, 1e-6, "replace")
@@ -126,7 +126,7 @@ def honest(request, tmp_path_factory):
 def test_they_hold_and_nothing_is_left_out(honest):
     path, header, arrays, _ = honest
     assert "strategy" not in arrays
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert result.holds, result.failures
     assert not result.unchecked
     assert {"sensitivity", "guarantee", "error"} <= {check.name for check in result.checks}
@@ -139,8 +139,8 @@ def test_large_ones_by_their_structure(tmp_path, monkeypatch, name):
     path = tmp_path / "strategy.npz"
     monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 50)
     noisy = write(path, name)
-    monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 1)
-    result = pml.verify_file(path)
+    monkeypatch.setattr("pmldesign.verifier.forms.form.MOST_CELLS", 1)
+    result = pml.verify(path)
     assert result.holds, result.failures
     assert not result.unchecked
     values = {check.name: check.computed for check in result.checks}
@@ -153,7 +153,7 @@ def test_large_ones_by_their_structure(tmp_path, monkeypatch, name):
             entries = {**arrays, entry: changed}
             forged = {**header, KEY: digest_of(header, entries)}
             np.savez(path, header=np.array(json.dumps(forged)), **entries)
-            assert pml.verify_file(path).failures, entry
+            assert pml.verify(path).failures, entry
 
 
 def test_all_intervals_by_recurrences():
@@ -281,15 +281,15 @@ def test_epochs_by_their_blocks(tmp_path, monkeypatch, name):
     best = pml.factorize(name, participation=f"{-(-n // 6)},every=6")
     noisy = pml.mechanism(best, guarantee=DP)
     pml.write_strategy(path, best, mechanism=noisy)
-    monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 1)
-    result = pml.verify_file(path)
+    monkeypatch.setattr("pmldesign.verifier.forms.form.MOST_CELLS", 1)
+    result = pml.verify(path)
     assert result.holds, result.failures
     assert not result.unchecked
     header, arrays = read_archive(path)
     fewer = {**arrays, "epochs": arrays["epochs"] - [0, 1, 0]}  # which leave steps out
     forged = {**header, KEY: digest_of(header, fewer)}
     np.savez(tmp_path / "fewer.npz", header=np.array(json.dumps(forged)), **fewer)
-    assert pml.verify_file(tmp_path / "fewer.npz").failures
+    assert pml.verify(tmp_path / "fewer.npz").failures
     A, X = pml.workload(name).to_dense(), noisy.strategy.matrix.T @ noisy.strategy.matrix
     variances = np.einsum("ij,ij->i", A @ np.linalg.inv(X), A)
     assert np.allclose(epochs.variances(arrays), variances, rtol=1e-9, atol=0)
@@ -310,7 +310,7 @@ def test_epochs_by_their_blocks(tmp_path, monkeypatch, name):
         }
         forged = {**header, KEY: digest_of(header, entries)}
         np.savez(path, header=np.array(json.dumps(forged)), **entries)
-        assert pml.verify_file(path).failures, entry
+        assert pml.verify(path).failures, entry
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -321,12 +321,12 @@ def test_matrices_of_several_participations(tmp_path, pattern, seed):
     strategy = with_participation(Strategy("lower", R), as_participation(pattern)).normalised()
     noisy = pml.mechanism(strategy, "prefix:24", guarantee=DP, noise="gaussian")
     pml.write_strategy(path, noisy)
-    assert pml.verify_file(path).holds
+    assert pml.verify(path).holds
     header, arrays = read_archive(path)
     header["sensitivity"] *= 1 - 1e-12
     header[KEY] = digest_of({key: value for key, value in header.items() if key != KEY}, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    assert "sensitivity" in {check.name for check in pml.verify_file(path).failures}
+    assert "sensitivity" in {check.name for check in pml.verify(path).failures}
 
 
 @pytest.mark.parametrize("pattern", ["3,min-sep=6", "3,every=6"])
@@ -337,8 +337,8 @@ def test_streams_of_several_participations_by_recurrences(tmp_path, monkeypatch,
     noisy = pml.mechanism(single, "prefix:24", guarantee=DP, participation=pattern)
     exact = Pattern.of(pattern).sensitivity(single.matrix, "l2")
     pml.write_strategy(path, noisy)
-    monkeypatch.setattr("pmldesign.verify.forms.form.MOST_CELLS", 1)
-    result = pml.verify_file(path)
+    monkeypatch.setattr("pmldesign.verifier.forms.form.MOST_CELLS", 1)
+    result = pml.verify(path)
     assert result.holds, result.failures
     assert not result.unchecked
     proved = next(check.computed for check in result.checks if check.name == "sensitivity")
@@ -347,7 +347,7 @@ def test_streams_of_several_participations_by_recurrences(tmp_path, monkeypatch,
     header["participation"] = "4" + pattern[1:]
     header[KEY] = digest_of(header, arrays)
     np.savez(path, header=np.array(json.dumps(header)), **arrays)
-    assert pml.verify_file(path).failures
+    assert pml.verify(path).failures
 
 
 def test_the_matrix_is_that_of_the_strategy(honest):
@@ -371,7 +371,7 @@ def test_altered_entries_are_found(honest):
         forged = {**header, KEY: digest_of({**header}, entries)}
         np.savez(other, header=np.array(json.dumps(forged)), **entries)
         same = not array.any() or np.array_equal(array, changed)
-        assert same or pml.verify_file(other).failures, name
+        assert same or pml.verify(other).failures, name
 
 
 CURRENCIES = [pml.ZCDP(0.1), pml.GaussianDP(0.4), pml.RenyiDP(8, 0.5)]
@@ -383,14 +383,14 @@ def test_currencies(tmp_path, guarantee, noise):
     path = tmp_path / "strategy.npz"
     noisy = pml.mechanism("identity", "prefix:6", guarantee=guarantee, noise=noise)
     pml.write_strategy(path, noisy)
-    result = pml.verify_file(path)
+    result = pml.verify(path)
     assert result.holds, result.failures
     assert not result.unchecked
     header, arrays = read_archive(path)
     less = {**header, "scale": header["scale"] * 0.999}
     less[KEY] = digest_of(less, arrays)
     np.savez(path, header=np.array(json.dumps(less)), **arrays)
-    assert "guarantee" in {check.name for check in pml.verify_file(path).failures}
+    assert "guarantee" in {check.name for check in pml.verify(path).failures}
 
 
 def largest_pattern(R, pattern, norm):

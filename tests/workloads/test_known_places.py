@@ -15,7 +15,7 @@ from pmldesign import factorize
 from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours, Noise
-from pmldesign.release import lattice_of
+from pmldesign.releases import lattice_of
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import DenseWorkload, Public, RegionsWorkload, as_public, tops_of
 from pmldesign_solvers.trees import Tree

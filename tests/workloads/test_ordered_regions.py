@@ -11,7 +11,7 @@ from region_parts import TREES, region_part, rows_of
 from pmldesign import PureDP, factorize, mechanism
 from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.privacy import Neighbours, Noise
-from pmldesign.release import lattice_of
+from pmldesign.releases import lattice_of
 from pmldesign.strategies import RegionTablesStrategy, cells_alone, measured
 from pmldesign.workloads import DenseWorkload, RangeWorkload, RegionTablesWorkload
 from pmldesign_solvers.tables import Measured

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pmldesign.bounds import Bound
 from pmldesign.cli.documents import parts
 from pmldesign.cli.documents.comparison import table_of
 from pmldesign.cli.documents.document import Document, Fact, Section
@@ -17,6 +16,7 @@ from pmldesign.cli.documents.parts import Said
 from pmldesign.designs.optimized import Optimized
 from pmldesign.designs.results import Design
 from pmldesign.designs.rows import Row
+from pmldesign.error_bounds import Bound
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.noise import Noise

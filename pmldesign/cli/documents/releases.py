@@ -21,10 +21,10 @@ from pmldesign.cli.documents.document import (
 from pmldesign.cli.documents.parts import Said, promised, workload_fact
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import of_scale, shortest
-from pmldesign.release.measured.measurements import Answers, Measurements
-from pmldesign.release.measured.several import words_of
-from pmldesign.release.noise import ExactNoise
-from pmldesign.release.result import Release, ReleasedTable, manifest_path
+from pmldesign.releases.measured.measurements import Answers, Measurements
+from pmldesign.releases.measured.several import words_of
+from pmldesign.releases.noise import ExactNoise
+from pmldesign.releases.result import Release, ReleasedTable, manifest_path
 
 MOST_ROWS = 50
 """Of a table that a page shows: its first lines."""

@@ -256,7 +256,7 @@ class AnswerOptions:
         Raises:
             InvalidInputError: quantiles that are none.
         """
-        from pmldesign.release.nonlinear import parse_quantiles
+        from pmldesign.releases.nonlinear import parse_quantiles
 
         return {**vars(self), "quantiles": dict(map(parse_quantiles, self.quantiles))}
 

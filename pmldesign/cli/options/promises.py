@@ -18,7 +18,7 @@ from pmldesign.privacy.guarantees import PML, ApproxDP, EnvelopePML, Guarantee, 
 from pmldesign.privacy.priors import least_probability
 
 if TYPE_CHECKING:
-    from pmldesign.release.costs.ledger import Ledger
+    from pmldesign.releases.costs.ledger import Ledger
 
 LARGE_BUDGET, LARGE_DELTA = 10.0, 0.01
 """Epsilon, rho and mu above it get a warning, and a delta of differential privacy."""
@@ -71,7 +71,7 @@ def _sample(path: Path) -> Any:
 
     schema = click.get_current_context().params.get("schema")
     if schema is not None:
-        from pmldesign.release.people.histogram import counted_sample
+        from pmldesign.releases.people.histogram import counted_sample
 
         counts = counted_sample(path, schema)
         if counts is not None:
@@ -242,7 +242,7 @@ class LedgerOptions:
         Raises:
             InvalidInputError: something is told, and there is no ledger.
         """
-        from pmldesign.release.costs.ledger import ledger_of
+        from pmldesign.releases.costs.ledger import ledger_of
 
         told = asdict(self)
         return ledger_of(told.pop("ledger"), **told)

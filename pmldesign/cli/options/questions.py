@@ -103,8 +103,8 @@ class QuestionOptions:
             FileError: the schema cannot be read.
             InvalidInputError: it is no workload, or no schema.
         """
-        from pmldesign.release.people.queries import parse_queries
-        from pmldesign.release.people.schema import read_schema
+        from pmldesign.releases.people.queries import parse_queries
+        from pmldesign.releases.people.schema import read_schema
 
         assert self.schema is not None
         return parse_queries(text, read_schema(self.schema)).workload
@@ -116,7 +116,7 @@ class QuestionOptions:
         Raises:
             FileError, InvalidInputError: the schema cannot be read, or is none.
         """
-        from pmldesign.release.people.schema import read_schema
+        from pmldesign.releases.people.schema import read_schema
 
         return None if self.schema is None else read_schema(self.schema).digest
 
@@ -168,7 +168,7 @@ class QuestionOptions:
         asked = as_participation(self.participation)
         if self.schema is None:
             return asked
-        from pmldesign.release.people.schema import read_schema
+        from pmldesign.releases.people.schema import read_schema
 
         told = read_schema(self.schema).participation
         if asked is not None and told is not None and asked != told:
@@ -181,8 +181,8 @@ class QuestionOptions:
         """Say so where a design for sums or means in large units leaves counts little budget."""
         if self.schema is None or self.weights is not None:
             return
-        from pmldesign.release.people.queries import NamedQueries, named_queries
-        from pmldesign.release.people.schema import read_schema
+        from pmldesign.releases.people.queries import NamedQueries, named_queries
+        from pmldesign.releases.people.schema import read_schema
 
         named = named_queries(queries, read_schema(self.schema))
         unlike = named.unlike() if isinstance(named, NamedQueries) else None
@@ -217,7 +217,7 @@ class QuestionOptions:
         """Whether noise is on the grid of whole measurements: numbers in cells have a finer one."""
         if asked is not None or self.schema is None:
             return asked
-        from pmldesign.release.people.schema import read_schema
+        from pmldesign.releases.people.schema import read_schema
 
         return False if read_schema(self.schema).denominator > 1 else None
 
@@ -230,8 +230,8 @@ class QuestionOptions:
         asked = [guarantee for guarantee in guarantees if guarantee is not None and guarantee.pml]
         if not asked or self.schema is None:
             return
-        from pmldesign.release.noise import require_cells
-        from pmldesign.release.people.schema import read_schema
+        from pmldesign.releases.noise import require_cells
+        from pmldesign.releases.people.schema import read_schema
 
         if read_schema(self.schema).denominator > 1:
             require_cells(asked[0])

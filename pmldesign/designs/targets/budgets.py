@@ -30,9 +30,9 @@ from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
-from pmldesign.bounds.bound import BoundProblem
-from pmldesign.bounds.lower import gaussian_class, laplace_class, least_variance
 from pmldesign.designs.targets.accuracy import largest_size, least_share
+from pmldesign.error_bounds.bound import BoundProblem
+from pmldesign.error_bounds.lower import gaussian_class, laplace_class, least_variance
 from pmldesign.errors import InfeasibleError, PmldesignError, VacuousGuaranteeError
 from pmldesign.factorization import Factorization
 from pmldesign.mechanisms import Mechanism, calibrated, on_own_grid, own_grid_gain

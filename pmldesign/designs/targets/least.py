@@ -19,7 +19,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pmldesign.arguments import positive
-from pmldesign.bounds.bound import ANY_SIZE, BoundProblem
 from pmldesign.designs.baselines import Baselines
 from pmldesign.designs.flow import least_norm
 from pmldesign.designs.options import DesignOptions
@@ -41,6 +40,7 @@ from pmldesign.designs.targets.budgets import (
     none_below,
     with_budget,
 )
+from pmldesign.error_bounds.bound import ANY_SIZE, BoundProblem
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.factorization import answer, with_known
 from pmldesign.mechanisms import Mechanism, NoiseChoice, admissible

@@ -155,7 +155,7 @@ class RegionsWorkload(TreeWorkload):
 
     def stated(self) -> dict[str, Any]:
         """The regions, and tables of no attributes at them."""
-        from pmldesign.verify.queries import RegionTable, RegionTables
+        from pmldesign.verifier.queries import RegionTable, RegionTables
 
         counts = RegionTable((), self.asked, self.scales[self.asked])
         return {"region_tables": RegionTables(self.tree.parents, (), [counts])}

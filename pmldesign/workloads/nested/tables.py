@@ -145,7 +145,7 @@ class RegionTablesWorkload(TreeWorkload):
 
     def stated(self) -> dict[str, Any]:
         """The regions and the tables at them."""
-        from pmldesign.verify.queries import RegionTable, RegionTables
+        from pmldesign.verifier.queries import RegionTable, RegionTables
 
         parts = [RegionTable(part.table, part.nodes, part.scales) for part in self.parts]
         queries = {i: asked.to_dense() for i, asked in self.queries.items()}

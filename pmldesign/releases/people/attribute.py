@@ -1,0 +1,301 @@
+"""An attribute of people: its labels, and which of them a value has (`values`).
+
+    {"name": "sex", "keys": ["F", "M"]}        {"name": "age", "cuts": [0, 18, 65, 120]}
+    {"name": "place", "levels": ["state", "county"], "file": "places.csv"}
+    {"name": "place", "levels": ["state", "county"], "keys": {"AL": ["Autauga", "Baldwin"]}}
+
+Places nest. Their file has a column for each level and a line for each place of the lowest one;
+keys nest, "" for a level that places lack, and an empty list ends at the key. Rows of people name
+the lowest level alone, in the column of its name, or what a place has in its stead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pmldesign.arguments import finite_matrix, number
+from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.outward import shortest
+from pmldesign.releases.people.values import key_text, text_of
+from pmldesign.workloads.nested.places import Places, places_of, read_levels
+from pmldesign_solvers.operators.operator import Indices
+
+RESERVED = set("*+:,=")
+PUBLISHED = ("estimate", "standard_deviation", "lower", "upper", "afterwards", "differs")
+"""Columns of tables beside the labels."""
+CODE = re.compile(r"[+-]?0[0-9]")
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of a person.
+
+    Attributes:
+        name: as in the data.
+        labels: of its values, in order.
+        cuts: ends of the bins; None where values are keys.
+        outside: "refuse", "drop", or the label that takes all other values.
+        ordered: whether the labels have an order, which those of cuts always have.
+        places: the regions that the labels lie in, level by level; None where there are none.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    cuts: tuple[float, ...] | None
+    outside: str
+    ordered: bool
+    places: Places | None = None
+
+    @property
+    def column(self) -> str:
+        """The column of the data: of places that of the lowest level."""
+        return self.name if self.places is None else self.places.levels[-1]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What queries and tables call it: its name, and those of its levels."""
+        return (self.name, *(self.places.named if self.places else ()))
+
+    @property
+    def denominator(self) -> int:
+        """D: a value counts in whole multiples of 1/D in its cells; 1 but for numbers."""
+        return 1
+
+    @property
+    def facts(self) -> list[Any]:
+        """All that the schema says of it, but for places."""
+        return [self.name, self.labels, self.cuts, self.outside, self.ordered]
+
+    def require_order(self, what: str) -> None:
+        """Refuse what depends on the order of the labels, where they have none.
+
+        Raises:
+            InvalidInputError: the line that the schema needs.
+        """
+        if not self.ordered:
+            raise InvalidInputError(
+                f"{what} need values in order, and the keys of {self.name!r} are in none; write "
+                'them in order, and add "ordered": true to this attribute in the schema'
+            )
+
+    def together(self, values: Indices) -> str:
+        """What some values, in increasing order, are called together: of places what holds all."""
+        if self.places is not None and len(values) < len(self.labels):
+            paths = [self.places.paths[self.places.tree.leaves[value]] for value in values]
+            levels = itertools.takewhile(lambda keys: len(set(keys)) == 1, zip(*paths, strict=True))
+            return "/".join(filter(None, (keys[0] for keys in levels))) or "several"
+        if len(values) < values[-1] - values[0] + 1:
+            return "several"
+        return self.range_label(int(values[0]), int(values[-1]) + 1)
+
+    def range_label(self, start: int, stop: int) -> str:
+        """What the values start ... stop - 1 are called together."""
+        if stop - start == 1:
+            return self.labels[start]
+        if stop - start == len(self.labels):
+            return "*"
+        if stop == start:
+            return "none"
+        if self.cuts is not None and stop < len(self.cuts):
+            return _bin(self.cuts[start], self.cuts[stop])
+        return f"{self.labels[start]}..{self.labels[stop - 1]}"
+
+
+def require_entry(entry: Any) -> Mapping[str, Any]:
+    """The dictionary of an attribute, which has a name.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
+        raise InvalidInputError('every attribute needs a "name"')
+    require_name(entry["name"], f"attribute {entry['name']!r}")
+    return entry
+
+
+def as_attribute(entry: Mapping[str, Any], outside: Any, folder: Path) -> Attribute:
+    """The attribute with labels that a dictionary describes.
+
+    Args:
+        entry: with "keys" or "cuts", or "levels".
+        outside: what happens to other values.
+        folder: of files of places.
+
+    Raises:
+        FileError: a file of places cannot be read.
+        InvalidInputError: what is wrong, and what is allowed.
+    """
+    name, what = entry["name"], f"attribute {entry['name']!r}"
+    if "levels" in entry:
+        return _as_places(entry, outside, folder)
+    only_known(entry, {"name", "keys", "cuts", "outside", "ordered"}, what)
+    if ("keys" in entry) == ("cuts" in entry):
+        raise InvalidInputError(f'{what} needs either "keys" or "cuts"')
+    _require_outside(outside, what)
+    cuts = None
+    if "cuts" in entry:
+        cuts = _cuts(name, entry["cuts"])
+        labels = list(itertools.starmap(_bin, itertools.pairwise(cuts)))
+    else:
+        labels = _keys(name, entry["keys"])
+    if outside not in ("refuse", "drop") and key_text(outside) not in map(key_text, labels):
+        labels.append(outside)
+    ordered = entry.get("ordered", cuts is not None)
+    if not isinstance(ordered, bool) or (cuts is not None and not ordered):
+        raise InvalidInputError(
+            f"{what}: ordered must be true or false, and true for cuts, got {ordered!r:.60}"
+        )
+    return Attribute(name, tuple(labels), cuts, outside, ordered)
+
+
+def require_name(name: str, what: str) -> None:
+    """Refuse a name that queries cannot hold.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    if not is_name(name):
+        raise InvalidInputError(
+            f"{what}: a name is printable text without * + : , = and without blanks at its ends,"
+            f" and no column of the published table ({', '.join(PUBLISHED)}); rename the column"
+        )
+
+
+def is_name(name: Any) -> bool:
+    """Whether an attribute may be called so; columns of pandas may be called by numbers."""
+    if not isinstance(name, str):
+        return False
+    plain = name == name.strip() != "" and name.isprintable() and not RESERVED & set(name)
+    return plain and name not in PUBLISHED
+
+
+def is_key(text: str) -> bool:
+    """Whether a value may be a key: in tables * stands for all."""
+    return text not in ("", "*") and text.isprintable()
+
+
+def is_code(text: str) -> bool:
+    """Whether digits are no number, as in 007."""
+    return CODE.match(text) is not None
+
+
+def _keys(name: str, keys: Any) -> list[str]:
+    if not isinstance(keys, list) or not keys:
+        raise InvalidInputError(f"attribute {name!r}: keys must be a list of at least one key")
+    labels = [text_of(key) for key in keys if isinstance(key, str | int | float)]
+    wrong = len(labels) < len(keys) or len({*map(key_text, labels)}) < len(labels)
+    if wrong or not all(map(is_key, labels)):
+        raise InvalidInputError(
+            f"attribute {name!r}: keys must be different printable texts or numbers, not '*'; "
+            "2 and 2.0 are the same, so are true and True"
+        )
+    return labels
+
+
+def _cuts(name: str, cuts: Any) -> tuple[float, ...]:
+    numbers = isinstance(cuts, list) and all(type(cut) in (int, float) for cut in cuts)
+    if not numbers or len(cuts) < 2:
+        raise InvalidInputError(f"attribute {name!r}: cuts must be a list of at least two numbers")
+    doubles = [number("cuts", cut) for cut in cuts]
+    values = tuple(finite_matrix(f"cuts of {name!r}", doubles)[0].tolist())
+    if any(a >= b for a, b in itertools.pairwise(values)):
+        raise InvalidInputError(f"attribute {name!r}: cuts must increase, got {list(values)}"[:200])
+    return values
+
+
+def _bin(low: float, high: float) -> str:
+    return f"[{shortest(low)}, {shortest(high)})"
+
+
+def _require_outside(outside: Any, what: str) -> None:
+    if not isinstance(outside, str) or not is_key(outside):
+        raise InvalidInputError(
+            f'{what}: outside must be "refuse", "drop" or a key, got {outside!r:.60}'
+        )
+
+
+def _as_places(entry: Mapping[str, Any], outside: Any, folder: Path) -> Attribute:
+    """The attribute with levels; arguments and errors as `as_attribute`."""
+    name, levels = entry["name"], entry["levels"]
+    what = f"attribute {name!r}"
+    only_known(entry, {"name", "levels", "file", "keys", "outside"}, what)
+    names = isinstance(levels, list) and all(isinstance(level, str) for level in levels)
+    if not names or not levels or len(set(levels)) < len(levels):
+        raise InvalidInputError(
+            f'{what}: levels must be different names, the outermost first, such as ["state",'
+            ' "county"]'
+        )
+    for level in levels:
+        require_name(level, f"{what}, level {level!r}")
+    if ("file" in entry) == ("keys" in entry) or not isinstance(entry.get("file", ""), str):
+        raise InvalidInputError(
+            f'{what} needs either "file", a .csv with a column for each level, or nested "keys"'
+        )
+    _require_outside(outside, what)
+    if "file" in entry:
+        source = entry["file"]
+        rows = read_levels(str(folder / source), levels)
+    else:
+        source, rows = what, list(_nested(entry["keys"], len(levels), what))
+    return _with_outside(name, levels, source, rows, outside)
+
+
+def _with_outside(
+    name: str, levels: list[str], source: str, rows: list[list[str]], outside: str
+) -> Attribute:
+    """The attribute of these places, and of one for all others if it is new."""
+    keys = [next((key for key in reversed(row) if key), "") for row in rows]
+    known = set(map(key_text, keys))
+    if outside not in ("refuse", "drop") and key_text(outside) not in known:
+        root = {row[0] for row in rows}
+        single = len(root) == 1 and len(levels) > 1
+        path = [*root, outside] if single else [outside]
+        rows = [*rows, path + [""] * (len(levels) - len(path))]
+        keys.append(outside)
+    places = places_of(source, levels, rows)
+    seen: dict[Any, str] = {}
+    for key in keys:
+        if key_text(key) in seen or not is_key(key):
+            raise InvalidInputError(
+                f"{source}: {key[:60]!r} cannot be told apart from another place; rows of people"
+                f" name the lowest level alone, so give every {levels[-1]} a key of its own, such"
+                " as a code, of printable text"
+            )
+        seen[key_text(key)] = key
+    labels = [
+        next(key for key in reversed(places.paths[leaf]) if key) for leaf in places.tree.leaves
+    ]
+    return Attribute(name, tuple(labels), None, outside, False, places)
+
+
+def _nested(keys: Any, depth: int, what: str) -> Iterator[list[str]]:
+    """The path of every place of nested keys."""
+    if isinstance(keys, Mapping) and depth > 1:
+        for key, below in keys.items():
+            rows = list(_nested(below, depth - 1, what)) or [[""] * (depth - 1)]
+            yield from ([key, *row] for row in rows)
+    elif isinstance(keys, list) and all(isinstance(key, str | int | float) for key in keys):
+        yield from ([text_of(key), *[""] * (depth - 1)] for key in keys)
+    else:
+        raise InvalidInputError(
+            f"{what}: keys nest as deep as there are levels, lists at the lowest one, such as"
+            ' {"AL": ["Autauga", "Baldwin"]}'
+        )
+
+
+def only_known(entry: Mapping[str, Any], allowed: set[str], what: str) -> None:
+    """Refuse keys that nothing is known of.
+
+    Raises:
+        InvalidInputError: there is one.
+    """
+    unknown = sorted(set(entry) - allowed)
+    if unknown:
+        raise InvalidInputError(
+            f"{what} has {str(unknown[0])!r}; known are {', '.join(sorted(allowed))}"
+        )

@@ -1,0 +1,320 @@
+"""Queries by names of attributes: "sex*age + region", "age:prefix", "sex*age:all-range".
+
+    queries = product { "+" product }
+    product = [ weight "*" ] factor { "*" factor }
+    factor  = attribute [ ":" kind ] | attribute "&" attribute ":" ( "at-most" | "within" )
+                                               kind: histogram (the default), prefix, all-range,
+                                               window,W, total, and others (`factors`)
+
+A product asks for every combination; attributes that it does not name are summed over, and `total`
+alone is the number of records. It becomes a product of workloads over all attributes, in the order
+of the schema. `marginals:2,prefix5,4,ways=2` may be written too, with these attributes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cached_property, partial
+from itertools import chain
+
+import numpy as np
+
+from pmldesign.errors import InvalidInputError
+from pmldesign.releases.people.attribute import Attribute
+from pmldesign.releases.people.factors import (
+    Factor,
+    factor_of,
+    meant,
+    of_two,
+    queries_on,
+    total_factor,
+    weight_of,
+)
+from pmldesign.releases.people.numbers import Number
+from pmldesign.releases.people.regions import RegionQueries, parse_regions
+from pmldesign.releases.people.schema import Schema
+from pmldesign.workloads import DenseWorkload, KroneckerWorkload, Workload, parse_workload
+from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.display import count_text
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS, union_of
+from pmldesign.workloads.tables.joined import as_joined
+from pmldesign.workloads.tables.same import as_tables
+from pmldesign.workloads.union import as_marginals, stacked
+from pmldesign.workloads.weighting import weighted_parts
+from pmldesign_solvers.operators.operator import Indices
+
+UNLIKE = 100
+"""Queries with entries so many times as large as others leave these hardly any budget."""
+
+
+@dataclass(frozen=True)
+class NamedQueries:
+    """Queries on the cells of a schema.
+
+    Attributes:
+        text: as the user wrote it.
+        schema: its attributes.
+        parts: for each product its factor for each attribute.
+        weights: of the products; () where all are 1.
+    """
+
+    text: str
+    schema: Schema
+    parts: tuple[tuple[Factor, ...], ...]
+    weights: tuple[float, ...] = ()
+
+    @cached_property
+    def workload(self) -> Workload:
+        """A, called as the user wrote it."""
+        if not self.weights:
+            return self._plain()
+        products = (weight_of(part, self.schema.names)[1].strip() for part in self.text.split("+"))
+        plain = replace(self, text=" + ".join(products), weights=()).workload
+        workload = weighted_parts(plain, self.weights)
+        workload.name = self.text
+        return workload
+
+    def _plain(self) -> Workload:
+        """A without weights, on the cells that can be."""
+        possible = self.schema.possible
+        return self._on_all() if possible is None else on_cells(self._on_all(), possible)
+
+    def _on_all(self) -> Workload:
+        """The same on all cells."""
+        made = {factor.text: factor.build for part in self.parts for factor in part if factor.text}
+        factors = {text: build() for text, build in made.items()}  # solved once
+        products = [[factors[factor.text] for factor in part if factor.text] for part in self.parts]
+        listed = [KroneckerWorkload(part) if len(part) > 1 else part[0] for part in products]
+        if self.schema.cells > MAX_PRODUCT_CELLS:
+            if not all(factor.text for part in self.parts for factor in part):
+                joined = as_joined(listed, self.schema.sizes)
+                assert joined is not None
+                joined.name = self.text
+                return joined
+            tables = as_marginals(listed) or as_tables(listed)
+            if tables is None:
+                raise InvalidInputError(
+                    f"the schema has {count_text(self.schema.cells)} cells, for which a table may"
+                    f" be asked for once; {self.text[:60]!r} has one twice"
+                )
+            tables.name = self.text
+            return tables
+        parsed = union_of(listed, self.text)
+        parsed.name = self.text
+        texts = self.text.split("+")
+        parts = stacked(parsed)
+        if 1 < len(parts) == len(texts):
+            for part, text in zip(parts, texts, strict=True):
+                part.name = text.strip()
+        return parsed
+
+    def unlike(self) -> tuple[str, str, float, float] | None:
+        """The products with the largest and the least entries if these are far apart.
+
+        Returns:
+            Both texts, the ratio of the entries, and the weight of the first that makes it 1.
+        """
+        texts = [weight_of(text, self.schema.names)[1].strip() for text in self.text.split("+")]
+        weights = self.weights or [1.0] * len(self.parts)
+        sizes = [
+            weight * math.prod(map(_largest, part, self.schema.attributes))
+            for part, weight in zip(self.parts, weights, strict=True)
+        ]
+        large, small = int(np.argmax(sizes)), int(np.argmin(sizes))
+        ratio = sizes[large] / sizes[small]
+        far = len(texts) == len(sizes) and ratio > UNLIKE
+        return (texts[large], texts[small], ratio, weights[large] / ratio) if far else None
+
+    def between(self, number: int, t: float) -> Workload:
+        """A product with (1 - t) u - t l in place of the ends of its ratio."""
+        part = self.parts[number]
+        factors = [replace(f, build=partial(f.ratio.between, t)) if f.ratio else f for f in part]
+        return product_of(factors, self.schema)
+
+    def labels(self) -> dict[str, list[str]]:
+        """For each attribute the label of every query, "*" where it is summed over."""
+        columns: dict[str, list[str]] = {name: [] for name in self.schema.names}
+        for part in self.parts:
+            labels_of_factors = [factor.names() for factor in part]
+            rows = [len(labels) for labels in labels_of_factors]
+            for i, name in enumerate(self.schema.names):
+                inner = math.prod(rows[i + 1 :])
+                once = np.repeat(np.array(labels_of_factors[i], dtype=object), inner)
+                columns[name] += np.tile(once, math.prod(rows[:i])).tolist()
+        return columns
+
+
+def _largest(factor: Factor, attribute: Attribute) -> float:
+    """The largest entry of queries on numbers; others count."""
+    numbers = isinstance(attribute, Number) and not factor.is_total
+    return float(np.abs(factor.build().to_dense()).max()) or 1.0 if numbers else 1.0
+
+
+def product_of(factors: Sequence[Factor], schema: Schema) -> Workload:
+    """The queries that factors, one for each attribute, ask together of cells that can be."""
+    workloads = [factor.build() for factor in factors if factor.text]
+    product = KroneckerWorkload(workloads) if len(workloads) > 1 else workloads[0]
+    return product if schema.possible is None else on_cells(product, schema.possible)
+
+
+def on_cells(workload: Workload, cells: Indices) -> Workload:
+    """The queries of a workload on some of its cells, part by part."""
+    parts: list[Workload] = []
+    for part in stacked(workload):
+        check_entries(part.name, part.shape)
+        kept = DenseWorkload(part.to_dense()[:, cells], name=part.name, copy=False)
+        kept.label = part.row_label
+        parts.append(kept)
+    together = union_of(parts, workload.name)
+    together.name = workload.name
+    return together
+
+
+def parse_queries(text: str, schema: Schema) -> NamedQueries | RegionQueries:
+    """The queries that a text with names of attributes means.
+
+    Raises:
+        InvalidInputError: an unknown attribute or kind of ranges, or an attribute named twice.
+    """
+    if schema.places is not None:
+        return parse_regions(text, schema)
+    if text.startswith("marginals:") and "marginals" not in schema.names:
+        return _of_marginals(text, schema)
+    weights, products = zip(
+        *(weight_of(part, schema.names) for part in text.split("+")), strict=True
+    )
+    parts = tuple(_product(product, schema) for product in products)
+    weighted = any(weight != 1 for weight in weights)
+    return NamedQueries(text, schema, parts, weights if weighted else ())
+
+
+def _of_marginals(text: str, schema: Schema) -> NamedQueries:
+    tables = as_tables(stacked(parse_workload(text)))
+    if tables is None or tables.sizes != schema.sizes:
+        raise InvalidInputError(
+            f"{text[:60]!r} is not about attributes with {','.join(map(str, schema.sizes))} "
+            "values, which the schema has; write names of attributes"
+        )
+    totals = dict(enumerate(map(total_factor, schema.attributes)))
+    made: dict[tuple[int, str], Factor] = {}
+    parts = []
+    for number, subset in enumerate(tables.subsets):
+        asked = {}
+        for i, queries in zip(subset, tables.queries_of(number), strict=True):
+            if (i, queries.name) not in made:
+                made[i, queries.name] = _of_kind(schema.attributes[i], queries.name)
+            asked[i] = made[i, queries.name]
+        parts.append(tuple((totals | asked).values()))
+    return NamedQueries(text, schema, tuple(parts))
+
+
+def _of_kind(attribute: Attribute, kind: str) -> Factor:
+    if not kind.startswith("histogram"):
+        attribute.require_order(f"the sums of {kind!r}")
+    return queries_on(attribute, kind)
+
+
+def _product(text: str, schema: Schema) -> tuple[Factor, ...]:
+    attributes = dict(zip(schema.names, schema.attributes, strict=True))
+    factors: dict[str, Factor] = {}
+    for part in (piece.strip() for piece in text.split("*")):
+        name = part.partition(":")[0].strip()
+        if part == "total" and part not in attributes:
+            continue
+        if "&" in name and name not in attributes:
+            two = _neighbours(name, part, schema)
+            if factors.keys() & {attribute.name for attribute in two}:
+                raise _twice(name, text)
+            pairs = zip(two, of_two(two, part), strict=True)
+            factors |= {attribute.name: factor for attribute, factor in pairs}
+            continue
+        if name not in attributes:
+            hint, known = _hint(name, attributes), ", ".join(attributes)
+            problem = f"the schema has no attribute {name[:60]!r}; {hint}it has {known}"
+            raise InvalidInputError(problem[:300])
+        if name in factors:
+            raise _twice(name, text)
+        factors[name] = factor_of(attributes[name], part)
+    if sum(factor.ratio is not None for factor in factors.values()) > 1:
+        raise InvalidInputError(
+            f"{text.strip()[:60]!r} asks for two ratios at once; a product has one mean or share"
+        )
+    return tuple(factors.get(name) or total_factor(a) for name, a in attributes.items())
+
+
+def _twice(name: str, text: str) -> InvalidInputError:
+    return InvalidInputError(f"attribute {name!r} is named twice in {text.strip()[:60]!r}")
+
+
+def _neighbours(name: str, part: str, schema: Schema) -> Sequence[Attribute]:
+    """The two attributes of "age&income", which stand together in the schema."""
+    wanted = [piece.strip() for piece in name.split("&")]
+    places = [schema.names.index(piece) for piece in wanted if piece in schema.names]
+    if len(wanted) != 2 or len(places) != 2 or places[1] != places[0] + 1:
+        raise InvalidInputError(
+            f"{part[:60]!r} joins two attributes that follow each other in the schema, which has"
+            f" {', '.join(schema.names)}"
+        )
+    return schema.attributes[places[0] : places[1] + 1]
+
+
+def _hint(name: str, attributes: Mapping[str, Attribute]) -> str:
+    """What somebody may have meant by a name that no attribute has."""
+    if "," in name:
+        listed = [piece.strip() for piece in name.split(",")]
+        return f"write {'*'.join(listed)} for combinations, {' + '.join(listed)} for each alone; "
+    function, bracket, inner = name.removesuffix(")").partition("(")
+    asked = attributes.get(inner.strip()) if bracket else None
+    if asked is not None:
+        counts = f"write {asked.name} for the counts of its values"
+        return f"{meant(asked, function.strip()) or counts}; "
+    if not name:
+        return "write names on both sides of * and +; "
+    known = {each.casefold(): each for each in attributes}
+    close = get_close_matches(name.casefold(), known, n=1)
+    return f"did you mean {known[close[0]]!r}? " if close else ""
+
+
+def labels_of(queries: Workload, schema: Schema | None) -> dict[str, list[str]]:
+    """Labels of the attributes, or the numbers of the queries."""
+    named = named_queries(queries, schema)
+    if named is not None:
+        return named.labels()
+    return {"query": [str(number) for number in range(queries.shape[0])]}
+
+
+def named_queries(queries: Workload, schema: Schema | None) -> NamedQueries | RegionQueries | None:
+    """The queries by names of attributes, as which a workload was written; None if it was not."""
+    if schema is not None:
+        with suppress(InvalidInputError):
+            named = parse_queries(queries.name, schema)
+            if same_queries(named.workload, queries):
+                return named
+    return None
+
+
+def ratios_asked(queries: Workload, schema: Schema | None) -> NamedQueries | None:
+    """The same where some of them are ratios."""
+    named = named_queries(queries, schema)
+    if not isinstance(named, NamedQueries):
+        return None
+    return named if any(factor.ratio for part in named.parts for factor in part) else None
+
+
+def same_queries(first: Workload, second: Workload) -> bool:
+    """Whether two workloads ask the same: the same tables, or the same of three histograms."""
+    one, other = first.as_tables(), second.as_tables()
+    if one and other and [*map(len, one.ways)] == [*map(len, other.ways)]:
+        same = (one.sizes, one.subsets) == (other.sizes, other.subsets) and one.kinds == other.kinds
+        return same and all(map(same_queries, chain(*one.ways), chain(*other.ways)))
+    if first.shape != second.shape or first.shape[1] > MAX_PRODUCT_CELLS:
+        return False
+    for seed in range(3):
+        x = np.random.default_rng(seed).integers(0, 2**10, first.shape[1]).astype(np.float64)
+        if not np.allclose(first.matvec(x), second.matvec(x), rtol=1e-9, atol=0):
+            return False
+    return True

@@ -1,0 +1,291 @@
+"""What a release gives: a table and its manifest, and how they get into files.
+
+The table has a row for each query, with labels, estimate and interval. Sums of published numbers
+are published numbers, to the last digit (`estimates`). The rounding widens the intervals.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from pmldesign.errors import FileError, InvalidInputError, require_extra
+from pmldesign.files.atomic import PathName, as_path, atomic_write, check_writable, sync_folder
+from pmldesign.releases.manifest import as_text
+from pmldesign.workloads.display import Drawn
+from pmldesign_solvers.operators.operator import Array, Indices
+
+if TYPE_CHECKING:
+    from pmldesign.releases.measured.measurements import Measurements
+FINE = 1e-4
+"""The rounding moves an answer by at most half of this part of the smallest standard deviation."""
+ROUNDED_DEVIATION = 1e-5
+"""Of the largest standard deviation: less may be the rounding of one that is 0."""
+EXACT = 2.0**52
+"""Sums of whole numbers below are exact in float64, with a bit to spare."""
+FORMATS = (".csv", ".parquet")
+NUMBERS = ("estimate", "standard_deviation", "lower", "upper")
+"""Columns beside the labels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Release(Drawn):
+    """Published numbers: a table, and the manifest beside it.
+
+    Attributes:
+        table: a row for each query.
+        manifest: what is published beside it.
+        quantiles: a row for each that was asked for.
+        known: a row for each group of cells that known answers tell apart, with the exact number
+            of its records.
+        measurements: what was measured, for further questions.
+    """
+
+    table: ReleasedTable
+    manifest: dict[str, Any]
+    quantiles: tuple[dict[str, str | float], ...] = ()
+    known: tuple[dict[str, str | int], ...] = ()
+    measurements: Measurements | None = None
+
+    def to_frame(self) -> Any:
+        """The table as a data frame of polars."""
+        return self.table.to_frame()
+
+    def to_csv(self, path: PathName) -> None:
+        """Write the manifest, then the table; see `write`."""
+        self.write(path)
+
+    def write(self, path: PathName) -> None:
+        """Write the manifest beside the table, and the table last: its name appears at the end.
+
+        The manifest has the hash of its table, so that an older table is told from its own. Smaller
+        tables beside an older one are not left beside a new one that has none.
+
+        Args:
+            path: .csv or .parquet.
+
+        Raises:
+            FileError: another extension, or the folder takes no files.
+        """
+        check_paths(path)
+        content = table_bytes(path, self.table)
+        hashes = {**self.manifest["sha256"], "table": _digest(content)}
+        beside = {name: csv_text(rows) for name, rows in self._beside() if rows}
+        hashes |= {name: _digest(text.encode()) for name, text in beside.items()}
+        with atomic_write(manifest_path(path), "w") as handle:
+            handle.write(as_text({**self.manifest, "sha256": hashes}))
+        for name, text in beside.items():
+            with atomic_write(beside_path(path, name), "w") as handle:
+                handle.write(text)
+        with atomic_write(path, "wb") as handle:
+            handle.write(content)
+        for name, rows in self._beside():
+            if not rows:
+                remove_beside(path, name)
+        sync_folder(Path(os.path.realpath(path)).parent)
+
+    def _beside(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], ...]]]:
+        """Smaller tables in files of their own, by what these are called."""
+        yield "quantiles", self.quantiles
+        yield "known", self.known
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows with the same keys as a .csv."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def manifest_path(path: PathName) -> Path:
+    """Where the manifest of a table is."""
+    return Path(path).with_suffix(".manifest.json")
+
+
+def beside_path(path: PathName, name: str) -> Path:
+    """Where a smaller table beside a table is: "quantiles", or "known"."""
+    return Path(path).with_suffix(f".{name}.csv")
+
+
+def remove_beside(path: PathName, name: str) -> None:
+    """Take away a smaller table that is of an older table."""
+    if beside_path(path, name).is_file():
+        beside_path(path, name).unlink()
+
+
+def check_paths(
+    path: PathName, *, used: Iterable[PathName] = (), more: Iterable[Path] = ()
+) -> None:
+    """Refuse a table that cannot be written; called before anything is spent.
+
+    Args:
+        path: of the table.
+        used: other files of the release, which it must not replace.
+        more: other files that are written.
+
+    Raises:
+        FileError: another extension, the folder takes no files, or a file is used otherwise.
+        InvalidInputError: duckdb is missing for .parquet.
+    """
+    check_table_path(path)
+    others = {os.path.realpath(other) for other in used}
+    beside = [beside_path(path, name) for name in ("quantiles", "known")]
+    for target in (Path(path), manifest_path(path), *beside, *more):
+        if os.path.realpath(target) in others:
+            raise FileError(f"{str(target)!r} would be replaced by the table; take another name")
+        check_writable(target)
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedTable:
+    """The table that is published.
+
+    Attributes:
+        labels: for each attribute the label of every query; {"query": numbers} without a schema.
+        estimate: shape (m,); NaN where it is missing.
+        standard_deviation: of the noise, shape (m,).
+        lower: ends of the intervals, shape (m,).
+        upper: likewise.
+        decimals: how many digits after the point estimates and intervals have, one number for all
+            or shape (m,).
+    """
+
+    labels: dict[str, list[str]]
+    estimate: Array
+    standard_deviation: Array
+    lower: Array
+    upper: Array
+    decimals: int | Indices
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Names and columns, numbers as they are printed."""
+        numbers = {
+            name: [float(text) if text else None for text in texts]
+            for name, texts in self._printed().items()
+        }
+        return {**self.labels, **numbers}
+
+    def without_noisy(self, relative_error: float) -> ReleasedTable:
+        """The table without estimates below their standard deviation over `relative_error`.
+
+        It is a function of what is published. Intervals stay: left out where the noise made an
+        estimate small, the others would cover less often than they say.
+        """
+        noisy = ~(self.standard_deviation <= relative_error * np.abs(self.estimate))
+        return replace(self, estimate=np.where(noisy, np.nan, self.estimate))
+
+    def write_csv(self, handle: IO[bytes]) -> None:
+        """Write the table as UTF-8 text with a header."""
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        columns = self.labels | self._printed()
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+        handle.write(text.getvalue().encode())
+
+    def write_parquet(self, handle: IO[bytes]) -> None:
+        """Write the table as Parquet."""
+        require_extra("a .parquet file", "duckdb", "release", ", or write .csv")
+        import duckdb
+
+        arrays = {
+            name: np.array(values, dtype=object if name in self.labels else np.float64)
+            for name, values in self.columns().items()
+        }
+        with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
+            connection.execute("SET pandas_analyze_sample = 0")  # labels are texts
+            connection.register("answers", arrays)
+            path = Path(folder, "table.parquet")
+            connection.sql("SELECT * FROM answers").write_parquet(str(path))
+            handle.write(path.read_bytes())
+
+    def to_frame(self) -> Any:
+        """The table as a data frame of polars."""
+        require_extra("a data frame", "polars", "test", ", or pip install polars")
+        import polars
+
+        return polars.DataFrame(self.columns())
+
+    def _printed(self) -> dict[str, list[str]]:
+        """The columns of numbers."""
+        return {
+            "estimate": self._texts(self.estimate),
+            "standard_deviation": [
+                "" if math.isnan(value) else f"{value:.6g}" for value in self.standard_deviation
+            ],
+            "lower": self._texts(self.lower),
+            "upper": self._texts(self.upper),
+        }
+
+    def _texts(self, values: Array) -> list[str]:
+        digits = np.broadcast_to(self.decimals, values.shape).tolist()
+        texts = (f"{value:.{d}f}" for value, d in zip((values + 0.0).tolist(), digits, strict=True))
+        return [_plain(text) for text in texts]
+
+
+def _plain(text: str) -> str:
+    """A number without a sign before zero; nothing for NaN."""
+    if text == "nan":
+        return ""
+    return text[1:] if float(text) == 0 and text[0] == "-" else text
+
+
+def table_bytes(path: PathName, table: ReleasedTable) -> bytes:
+    """The table as the ending of a path says."""
+    content = io.BytesIO()
+    if Path(path).suffix.lower() == ".csv":
+        table.write_csv(content)
+    else:
+        table.write_parquet(content)
+    return content.getvalue()
+
+
+def check_table_path(path: PathName) -> None:
+    """Refuse a path that no table can have.
+
+    Raises:
+        FileError: another extension, or the folder takes no files.
+        InvalidInputError: duckdb is missing for .parquet.
+    """
+    path = as_path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise FileError(f"cannot write {str(path)!r}: a table ends in {' or '.join(FORMATS)}")
+    if path.suffix.lower() == ".parquet":
+        require_extra("a .parquet file", "duckdb", "release", ", or write .csv")
+    check_writable(path)
+
+
+def decimals_for(cells: int, deviations: Array, size: float) -> int:
+    """Digits after the point: fine beside the noise, with sums that are exact.
+
+    Args:
+        cells: that a query may sum.
+        deviations: standard deviations of the answers.
+        size: of the numbers that are summed, together.
+
+    Raises:
+        InvalidInputError: the numbers are too large.
+    """
+    positive = deviations[deviations > ROUNDED_DEVIATION * deviations.max(initial=0.0)]
+    least = float(positive.min()) if positive.size else 1.0
+    wanted = math.ceil(math.log10(cells / (FINE * least)))
+    allowed = math.floor(math.log10(EXACT / max(size, 1.0)))
+    if allowed < 0:
+        raise InvalidInputError("the counts are too large to be summed exactly")
+    return max(0, min(wanted, allowed, 12))
