@@ -361,7 +361,7 @@ def test_exponents_of_laplace_noise_are_checked_before_any_design(refused, no_so
         ("release histogram:3 counts.csv --epsilon 1 -o a.csv", "release"),
         ("release histogram:3 counts.csv --epsilon 1 -o a.parquet", "release"),
         ("release sex people.csv --schema schema.json --epsilon 1 -o a.csv", "release"),
-        ("schema people.csv", "release"),
+        ("schema draft people.csv", "release"),
         ("verify strategy.npz", "verify"),
     ],
 )
@@ -410,10 +410,10 @@ def test_an_option_without_a_value_points_to_the_help_of_its_command(refused):
 @pytest.mark.parametrize(
     "words",
     [
-        "schema people.csv -o people.csv",
-        "schema people.csv -o link.csv",
-        "schema people.csv --private --epsilon 1 --delta 1e-6 -o people.csv",
-        "schema people.csv --private --epsilon 1 --delta 1e-6 --ledger spent -o spent",
+        "schema draft people.csv -o people.csv",
+        "schema draft people.csv -o link.csv",
+        "schema draft people.csv --private --epsilon 1 --delta 1e-6 -o people.csv",
+        "schema draft people.csv --private --epsilon 1 --delta 1e-6 --ledger spent -o spent",
         "optimize w.npz --epsilon 1 -o w.npz",
         "optimize prefix:2 --epsilon 1 --alpha a.csv --table a.csv",
         "compare a.csv --epsilon 1 --table a.csv",
