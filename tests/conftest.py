@@ -6,6 +6,7 @@ from hypothesis import settings
 from sweeps import left_out
 
 from pmldesign import store
+from pmldesign_solvers.operators import Effort
 
 # timing never decides a test, and a run of the same files can be repeated: examples depend on the
 # numbers in all that is imported. --hypothesis-profile thorough looks elsewhere, and at more; it
@@ -36,6 +37,12 @@ def quick_disk(monkeypatch):
     """A killed process leaves to the system what it has written."""
     monkeypatch.setattr(os, "fsync", lambda _handle: None)
     monkeypatch.setattr(store, "SYNCHRONOUS", "OFF")
+
+
+@pytest.fixture
+def little_work(monkeypatch):
+    """Searches end early, after the same work on every machine."""
+    monkeypatch.setattr(Effort, "work", 1e9)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What changes when no cell is rare: strategies for Laplace noise under PML, and their error.
 
-    python examples/pml_design/run.py [--seconds 10] [--output DIRECTORY]
+    python examples/pml_design/run.py [--effort normal] [--output DIRECTORY]
 
 For prefix:8 and haar:8 at epsilon = 1: heat maps of the strategies found for DP (alpha = 0, one
 record replaced) and for PML at alpha = 1/16 and 1/8, and the error against alpha beside that of the
@@ -22,16 +22,17 @@ from pmldesign.designs.results import Searched
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy.guarantees import PML, PureDP
 from pmldesign.workloads import as_workload
+from pmldesign_solvers.operators.deadline import Effort
 
 WORKLOADS = ("prefix:8", "haar:8")
 SHOWN = (0.0, 1 / 16, 1 / 8)
 ALPHAS = (1 / 64, 1 / 32, 1 / 16, 3 / 32, 1 / 8)
 
 
-def found(name: str, alpha: float, seconds: float) -> Searched:
+def found(name: str, alpha: float, effort: str) -> Searched:
     """The best strategy for one record replaced, alpha = 0 being DP."""
     guarantee = PML(1.0, alpha) if alpha else PureDP(1.0, "replace")
-    return laplace_design(name, guarantee, time_limit=seconds)
+    return laplace_design(name, guarantee, effort=effort)
 
 
 def rows(name: str, designs: dict[float, Searched]) -> list[dict[str, Any]]:
@@ -52,12 +53,12 @@ def rows(name: str, designs: dict[float, Searched]) -> list[dict[str, Any]]:
 def main() -> None:
     """Search, then draw."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
-    parser.add_argument("--seconds", type=float, default=10.0, help="for each search")
+    parser.add_argument("--effort", choices=[*Effort], default="normal", help="of each search")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent, help="folder")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     designs = {
-        name: {alpha: found(name, alpha, options.seconds) for alpha in (0.0, *ALPHAS)}
+        name: {alpha: found(name, alpha, options.effort) for alpha in (0.0, *ALPHAS)}
         for name in WORKLOADS
     }
     errors = [row for name in WORKLOADS for row in rows(name, designs[name])]

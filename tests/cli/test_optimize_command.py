@@ -167,7 +167,7 @@ def test_a_baseline_that_is_better_than_all_searches_is_the_design_and_what_is_w
 
 
 def test_the_limit_holds_for_searches_and_rows_too(run):
-    options = ["--epsilon", 1, "--delta", 1e-6, "--time-limit", 0.1]
+    options = ["--epsilon", 1, "--delta", 1e-6, "--time-limit", 1e-9]
     result = run("optimize", "all-range:32", *options, "--json")
     assert json.loads(result.stdout)["search"]["status"] == "time_limit"
 
@@ -369,7 +369,7 @@ def test_a_baseline_that_cannot_answer_in_float64_is_left_out_with_a_note(run, t
 
 @pytest.mark.parametrize("solver", ["SCS", "CLARABEL"])
 def test_a_program_that_runs_out_of_time_says_so(run, solver):
-    options = ["--method", "primal", "--solver", solver, "--time-limit", 0.001]
+    options = ["--method", "primal", "--solver", solver, "--time-limit", 1e-9]
     result = run("optimize", "prefix:16", *options, "--json")
     assert result.exit_code == 3
     assert json.loads(result.stdout)["status"] == "time_limit"

@@ -376,7 +376,7 @@ def test_no_worker_outlives_its_parent(tmp_path, name):
     process.send_signal(getattr(signal, name))
     process.communicate()  # returns when nobody holds the streams
     assert process.returncode == -getattr(signal, name)
-    for _ in range(500):  # a process closes its streams a moment before it has ended
+    for _ in range(3000):  # a process closes its streams a moment before it has ended
         if any(map(alive, workers)):
             time.sleep(0.02)
     assert not any(map(alive, workers))

@@ -47,7 +47,7 @@ def test_rows_go_into_a_file_of_the_name_of_the_study(run, study):
 
 def test_a_norm_that_stopped_early_is_an_exit_code(run, study):
     Path(study).write_text('workloads = ["prefix:40"]\nstrategies = ["least-norm"]\np = 4\n'
-                           "rel_gap = 1e-12\ntime_limit = 1e-6\n")  # fmt: skip
+                           "rel_gap = 1e-12\ntime_limit = 1e-9\n")  # fmt: skip
     shown = run("sweep", study)
     assert shown.exit_code == 3
     assert "1 rows rest on a norm that was not found to the gap" in shown.stderr

@@ -27,7 +27,7 @@ ON_PRIORS = (
     pml.ApproxPML(0.5, 1e-6, 0.1),
     pml.EnvelopePML(0.8, 1e-3, 0.1),
 )
-LIMITS = ({}, {"max_steps": 1}, {"rel_gap": 0.5}, {"time_limit": 1e-3})
+LIMITS = ({}, {"max_steps": 1}, {"rel_gap": 0.5}, {"time_limit": 1e-9})
 
 
 def random_workload(rng):
@@ -95,8 +95,8 @@ def test_the_design_is_the_best_row(seed):
         "prefix:6 --noise laplace --known total",
         "parity:5,5 --epsilon 1 --delta 1e-9 --noise laplace",
         "total:4*all-range:2*total:3 --epsilon 3 --neighbours replace --p 4",
-        "prefix:3 --epsilon 1 --delta 1e-6 --alpha 0.1 --noise gaussian --time-limit 1e-3",
-        "haar:4 --epsilon 0.8 --delta 1e-3 --alpha 0.2 --noise gaussian --p inf --time-limit 1e-3",
+        "prefix:3 --epsilon 1 --delta 1e-6 --alpha 0.1 --noise gaussian --time-limit 1e-9",
+        "haar:4 --epsilon 0.8 --delta 1e-3 --alpha 0.2 --noise gaussian --p inf --time-limit 1e-9",
     ],
 )
 def test_the_table_of_optimize_begins_with_the_design(line):

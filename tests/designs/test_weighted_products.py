@@ -5,11 +5,13 @@ import math
 import numpy as np
 import pytest
 
+import pmldesign as pml
 from pmldesign.designs import laplace_design, weighted_products, weighted_tables
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, PureDP
 from pmldesign.strategies import baseline, product_strategy
 from pmldesign.workloads import TablesWorkload, as_workload, parse_workload
+from pmldesign_solvers.operators import Effort
 
 
 def identity(queries):
@@ -50,10 +52,10 @@ def test_plain_attributes_make_weighted_tables():
     assert error(products, crossed, PureDP(1.0)) >= error(tables, plain, PureDP(1.0))
 
 
-def test_one_way_sums_are_better_together():
+def test_one_way_sums_are_better_together(little_work):
     """Two margins alone have twice the noise each; what they share gains on that."""
     workload = parse_workload("prefix:24*total:24+total:24*prefix:24")
-    single = laplace_design("prefix:24", PureDP(1.0), time_limit=0.3).mechanism
+    single = laplace_design("prefix:24", PureDP(1.0)).mechanism
     D = single.strategy.matrix
     D = D / np.abs(D).sum(axis=0).max()
     strategy = weighted_products(workload, 2, lambda _: D, public_total=False)
@@ -70,12 +72,24 @@ def test_never_worse_than_the_product():
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1.0), PureDP(1.0, "replace"), PML(1.0, 1e-5)])
-def test_a_search_over_many_cells_takes_them(guarantee):
+def test_a_search_over_many_cells_takes_them(guarantee, little_work):
     workload = parse_workload("prefix:30*histogram:80+histogram:30*total:80")
-    design = laplace_design(workload, guarantee, time_limit=0.2)
+    design = laplace_design(workload, guarantee)
     for name in ("identity", "tree", "haar"):
         assert design.mechanism.error(2) <= error(baseline(name, workload), workload, guarantee)
     assert "weighted-products" in {start.name for start in design.starts}
+
+
+@pytest.mark.parametrize("guarantee", [PureDP(1.0), PureDP(1.0, "replace"), PML(1.0, 1e-5)])
+def test_a_search_without_work_leaves_the_best_plain_strategy(guarantee, monkeypatch):
+    monkeypatch.setattr(Effort, "work", 0.0)
+    workload = parse_workload("prefix:8*histogram:40+histogram:8*total:40")
+    found = pml.optimize(workload, guarantee, noise="laplace")
+    search = found.searches["laplace"]
+    assert [start.name for start in search.starts] == ["weighted-products"]
+    baselines = [baseline(name, workload) for name in ("identity", "tree", "haar")]
+    plain = [error(strategy, workload, guarantee) for strategy in baselines]
+    assert found.best.error(2) <= min(plain) * (1 + 1e-9) < search.mechanism.error(2)
 
 
 def test_values_that_no_query_tells_apart_cost_next_to_nothing():

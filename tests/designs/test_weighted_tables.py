@@ -191,9 +191,9 @@ def test_gradient_of_the_spread():
 
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
-def test_files_keep_tables(tmp_path, relation):
+def test_files_keep_tables(tmp_path, relation, little_work):
     workload, guarantee = parse_workload("marginals:7,6,5,ways=2"), PureDP(1.0, relation)
-    found = laplace_design(workload, guarantee, time_limit=2.0)
+    found = laplace_design(workload, guarantee)
     write_strategy(tmp_path / "tables.npz", found.mechanism)
     again = read_strategy(tmp_path / "tables.npz")
     assert isinstance(again, WeightedTablesStrategy)

@@ -149,9 +149,11 @@ def test_syg_files(syg, tmp_path, unarranged):
     assert (tmp_path / "syg_figure_1b.csv").exists()
 
 
-def test_a_design_for_pml_is_never_worse_than_one_for_dp(tmp_path, monkeypatch, unarranged):
+def test_a_design_for_pml_is_never_worse_than_one_for_dp(
+    tmp_path, monkeypatch, unarranged, little_work
+):
     example = load("pml_design/run")
-    monkeypatch.setattr("sys.argv", ["run.py", "--seconds", "0.05", "--output", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["run.py", "--effort", "quick", "--output", str(tmp_path)])
     example.main()
     with (tmp_path / "error.csv").open() as file:
         rows = list(csv.DictReader(file))

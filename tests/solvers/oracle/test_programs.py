@@ -193,7 +193,7 @@ def test_signals_end_scs(monkeypatch, capfd, number):
     finally:
         signal.signal(number, before)
     for thread in {*threading.enumerate()} - threads:
-        thread.join(1)  # SCS, which would go on for longer, and the timer have only to end
+        thread.join(60)  # SCS, which would go on for longer, and the timer have only to end
     assert {*threading.enumerate()} <= threads
     assert capfd.readouterr().out == ""
 
@@ -216,8 +216,8 @@ def test_unknown_solvers_and_zero_workloads_are_refused():
 @solvers
 def test_a_time_limit_is_called_a_time_limit(form, solver):
     A = np.tril(np.ones((30, 30)))
-    late = programs.solve(A, 4, form=form, solver=solver, time_limit=1e-3)
+    late = programs.solve(A, 4, form=form, solver=solver, time_limit=1e-9)
     assert late.status is Status.TIME_LIMIT
     assert_certified(late, A, p=4)
-    in_time = programs.solve(A[:4, :4], 4, form=form, solver=solver, time_limit=600)
+    in_time = programs.solve(A[:4, :4], 4, form=form, solver=solver, time_limit=1e6)
     assert in_time.status is Status.OPTIMAL
