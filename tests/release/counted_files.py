@@ -36,7 +36,17 @@ KEYS = [
     ["NA", "None", "-"],
     [0.1, 2.5, -0.0],
 ]
-CUTS = [[0, 18, 65, 120], [-1.5, 0.1, 0.30000000000000004, 1e3], [0, 1], [-1e300, 0, 1e300]]
+CUTS = [
+    [0, 18, 65, 120],
+    [-1.5, 0.1, 0.30000000000000004, 1e3],
+    [0, 1],
+    [-1e300, 0, 1e300],
+    [0, 18, None],
+    [None, 0.5],
+    [None, 1, 18, None],
+    ["2024-01-31", "2024-02-01 12:00", "2024-03-01"],
+    [None, "2024-02-01", "2024-02-01T12:00:00.5", None],
+]
 NUMBERS = [
     {"low": 0, "high": 10, "unit": 1},
     {"low": -1, "high": 1, "unit": 0.1, "knots": [-0.5, 0.2]},
@@ -188,6 +198,8 @@ def drawn_schema(rng, count, *, numbers=False, person=False):
             entry["cuts"] = CUTS[rng.integers(len(CUTS))]
         else:
             entry["keys"] = KEYS[rng.integers(len(KEYS))]
+            if entry["keys"] != KEYS[8] and rng.random() < 0.3:  # F and f are one then
+                entry["normalize"] = True
         attributes.append({**entry, "outside": outside})
     content = {"attributes": attributes, "outside": str(rng.choice(["refuse", "drop"]))}
     content |= {"impossible": drawn_impossible(rng, attributes)} if rng.random() < 0.3 else {}
@@ -232,6 +244,10 @@ def drawn_column(rng, attribute, rows):
         kind = "double"
     pool = ODD if kind == "text" else TYPES[kind][1]
     inside = list(attribute.labels) if attribute.cuts is None else ["1", "5", "0.5"]
+    if attribute.normalize:
+        inside += [f" {label.upper()}" for label in attribute.labels]
+    if attribute.dated:
+        inside = ["2024-01-31", "2024-02-01 11:59:59.999", "2024-02-01T12:00", "2024-02-29"]
     if numbers:
         inside = halves(attribute) if kind == "double" else [*map(repr, halves(attribute))]
     plain = kind == "text" or (numbers and kind == "double")
@@ -285,6 +301,19 @@ def key_of(text):
     return "text", text
 
 
+def spelled(attribute, text):
+    """What is compared with the keys of an attribute."""
+    if attribute.normalize:
+        text = "".join(c.lower() if c.isascii() else c for c in text.strip(" "))
+    return key_of(text)
+
+
+def time_of(text):
+    """A date or time without an offset; None if it is none."""
+    kind, *value = key_of(text)
+    return value[1] if kind == "time" and not value[0] else None
+
+
 def number_of(text):
     """The double that is written in plain digits; None without one."""
     text = text.strip(" ")
@@ -302,18 +331,25 @@ def code_of(attribute, value):
             clipped = min(max(Fraction(repr(number)), low), high)
             found = math.floor((clipped - low) / attribute.unit + Fraction(1, 2))
     elif attribute.cuts:
-        if number is not None and attribute.cuts[0] <= number < attribute.cuts[-1]:
-            found = max(i for i, cut in enumerate(attribute.cuts) if cut <= number)
+        dated = any(isinstance(cut, str) for cut in attribute.cuts)
+        place = time_of(text) if dated else number
+        if place is not None and (dated or math.isfinite(place)):
+            for i, (low, high) in enumerate(itertools.pairwise(attribute.cuts)):
+                low, high = (time_of(c) if isinstance(c, str) else c for c in (low, high))
+                if (low is None or low <= place) and (high is None or place < high):
+                    found = i
     elif text:
-        keys = [*map(key_of, attribute.labels)]
-        found = keys.index(key_of(text)) if key_of(text) in keys else None
+        keys = [spelled(attribute, label) for label in attribute.labels]
+        same = spelled(attribute, text)
+        found = keys.index(same) if same in keys else None
     if found is not None:
         return found
     if attribute.outside == "refuse":
         raise RefusedError(attribute.name, text)
     if attribute.outside == "drop":
         return -1
-    return [*map(key_of, attribute.labels)].index(key_of(attribute.outside))
+    keys = [spelled(attribute, label) for label in attribute.labels]
+    return keys.index(spelled(attribute, attribute.outside))
 
 
 def person_of(values):
@@ -360,7 +396,7 @@ def kept_by_definition(schema, rows, key):
     def text(i, code):
         a = attributes[i]
         keyed = not a.cuts or code >= len(a.cuts) - 1
-        return plain(a.labels[code]) if keyed else a.labels[code]
+        return plain(a, a.labels[code]) if keyed else a.labels[code]
 
     numbers = [i for i, a in enumerate(attributes) if hasattr(a, "points")]
     others = [i for i in range(len(attributes)) if i not in numbers]
@@ -397,16 +433,16 @@ def kept_by_definition(schema, rows, key):
     return found
 
 
-def plain(label):
+def plain(attribute, label):
     """A key as the query writes it."""
-    kind, *value = key_of(label)
+    kind, *value = spelled(attribute, label)
     if kind == "number":
         return f"{value[0].normalize():f}"
     if kind == "truth":
         return value[0]
     if kind == "time" and value[0]:
         return f"@{int(value[1].timestamp())}"
-    return str(value[1]).removesuffix(" 00:00:00") if kind == "time" else label
+    return str(value[1]).removesuffix(" 00:00:00") if kind == "time" else value[0]
 
 
 def parts_of(schema, rows):

@@ -31,7 +31,7 @@ ODD = [
     ("state", "1", "similar to '01' with other leading zeros"),
     ("age", "31,5", "31.5 with a decimal point is one"),
     ("age", "120", "the end of the last bin [85, 120), which does not contain it"),
-    ("age", "130", "above the last bin [85, 120)"),
+    ("age", "130", "above the last bin [85, 120); cuts that end with null have no upper end"),
     ("age", "-1", "below the first bin"),
     ("size", "e\u0301", "similar to 'é' in another Unicode form"),
     ("size", "1e1", "similar to '10' as the same number"),

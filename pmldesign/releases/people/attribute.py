@@ -1,8 +1,12 @@
 """An attribute of people: its labels, and which of them a value has (`values`).
 
-    {"name": "sex", "keys": ["F", "M"]}        {"name": "age", "cuts": [0, 18, 65, 120]}
+    {"name": "sex", "keys": ["F", "M"]}        {"name": "age", "cuts": [0, 18, 65, null]}
+    {"name": "born", "cuts": [null, "1960-01-01", "2000-01-01"]}
     {"name": "place", "levels": ["state", "county"], "file": "places.csv"}
     {"name": "place", "levels": ["state", "county"], "keys": {"AL": ["Autauga", "Baldwin"]}}
+
+Cuts are the ends of bins [0, 18), [18, 65), [65, ...): numbers or dates, and null at an open end.
+With "normalize": true, keys are compared without spaces around them and in lower case (A to Z).
 
 Places nest. Their file has a column for each level and a line for each place of the lowest one;
 keys nest, "" for a level that places lack, and an empty list ends at the key. Rows of people name
@@ -14,14 +18,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pmldesign.arguments import finite_matrix, number
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.outward import shortest
-from pmldesign.releases.people.values import key_text, text_of
+from pmldesign.releases.people.values import is_time, key_text, normalized, text_of
 from pmldesign.workloads.nested.places import Places, places_of, read_levels
 from pmldesign_solvers.operators.operator import Indices
 
@@ -29,6 +33,8 @@ RESERVED = set("*+:,=")
 PUBLISHED = ("estimate", "standard_deviation", "lower", "upper", "afterwards", "differs")
 """Columns of tables beside the labels."""
 CODE = re.compile(r"[+-]?0[0-9]")
+Cut = float | str | None
+"""A number, a date as text, or an open end."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +44,20 @@ class Attribute:
     Attributes:
         name: as in the data.
         labels: of its values, in order.
-        cuts: ends of the bins; None where values are keys.
+        cuts: ends of the bins; None if values are keys.
         outside: "refuse", "drop", or the label that takes all other values.
         ordered: whether the labels have an order, which those of cuts always have.
         places: the regions that the labels lie in, level by level; None where there are none.
+        normalize: whether keys are compared without spaces around them and in lower case.
     """
 
     name: str
     labels: tuple[str, ...]
-    cuts: tuple[float, ...] | None
+    cuts: tuple[Cut, ...] | None
     outside: str
     ordered: bool
     places: Places | None = None
+    normalize: bool = False
 
     @property
     def column(self) -> str:
@@ -62,6 +70,20 @@ class Attribute:
         return (self.name, *(self.places.named if self.places else ()))
 
     @property
+    def dated(self) -> bool:
+        """Whether the bins are of dates."""
+        return self.cuts is not None and any(isinstance(cut, str) for cut in self.cuts)
+
+    @property
+    def bin_count(self) -> int:
+        """How many of the labels are bins: the first ones."""
+        return 0 if self.cuts is None else len(self.cuts) - 1
+
+    def key(self, text: str) -> str:
+        """The text by which a value is compared with keys."""
+        return key_text(normalized(text) if self.normalize else text)
+
+    @property
     def denominator(self) -> int:
         """D: a value counts in whole multiples of 1/D in its cells; 1 but for numbers."""
         return 1
@@ -69,7 +91,7 @@ class Attribute:
     @property
     def facts(self) -> list[Any]:
         """All that the schema says of it, but for places."""
-        return [self.name, self.labels, self.cuts, self.outside, self.ordered]
+        return [self.name, self.labels, self.cuts, self.outside, self.ordered, self.normalize]
 
     def require_order(self, what: str) -> None:
         """Refuse what depends on the order of the labels, where they have none.
@@ -133,24 +155,28 @@ def as_attribute(entry: Mapping[str, Any], outside: Any, folder: Path) -> Attrib
     name, what = entry["name"], f"attribute {entry['name']!r}"
     if "levels" in entry:
         return _as_places(entry, outside, folder)
-    only_known(entry, {"name", "keys", "cuts", "outside", "ordered"}, what)
+    only_known(entry, {"name", "keys", "cuts", "outside", "ordered", "normalize"}, what)
     if ("keys" in entry) == ("cuts" in entry):
         raise InvalidInputError(f'{what} needs either "keys" or "cuts"')
     _require_outside(outside, what)
+    normalize = _normalize(entry, what)
     cuts = None
     if "cuts" in entry:
         cuts = _cuts(name, entry["cuts"])
         labels = list(itertools.starmap(_bin, itertools.pairwise(cuts)))
     else:
-        labels = _keys(name, entry["keys"])
-    if outside not in ("refuse", "drop") and key_text(outside) not in map(key_text, labels):
-        labels.append(outside)
+        labels = _keys(name, entry["keys"], normalize=normalize)
+    attribute = Attribute(name, tuple(labels), cuts, outside, cuts is not None, None, normalize)
+    if outside not in ("refuse", "drop"):
+        keys = {*map(attribute.key, labels)}
+        if attribute.key(outside) not in keys:
+            attribute = replace(attribute, labels=(*labels, outside))
     ordered = entry.get("ordered", cuts is not None)
     if not isinstance(ordered, bool) or (cuts is not None and not ordered):
         raise InvalidInputError(
             f"{what}: ordered must be true or false, and true for cuts, got {ordered!r:.60}"
         )
-    return Attribute(name, tuple(labels), cuts, outside, ordered)
+    return replace(attribute, ordered=ordered)
 
 
 def require_name(name: str, what: str) -> None:
@@ -184,32 +210,62 @@ def is_code(text: str) -> bool:
     return CODE.match(text) is not None
 
 
-def _keys(name: str, keys: Any) -> list[str]:
+def _normalize(entry: Mapping[str, Any], what: str) -> bool:
+    """Whether keys are compared without spaces and case."""
+    normalize = entry.get("normalize", False)
+    if not isinstance(normalize, bool) or (normalize and "keys" not in entry):
+        raise InvalidInputError(
+            f"{what}: normalize must be true or false, and is for keys, got {normalize!r:.60}"
+        )
+    return normalize
+
+
+def _keys(name: str, keys: Any, *, normalize: bool) -> list[str]:
     if not isinstance(keys, list) or not keys:
         raise InvalidInputError(f"attribute {name!r}: keys must be a list of at least one key")
     labels = [text_of(key) for key in keys if isinstance(key, str | int | float)]
-    wrong = len(labels) < len(keys) or len({*map(key_text, labels)}) < len(labels)
+    same = {key_text(normalized(label) if normalize else label) for label in labels}
+    wrong = len(labels) < len(keys) or len(same) < len(labels)
     if wrong or not all(map(is_key, labels)):
         raise InvalidInputError(
             f"attribute {name!r}: keys must be different printable texts or numbers, not '*'; "
             "2 and 2.0 are the same, so are true and True"
+            f"{', and F and f if normalize is true' if normalize else ''}"
         )
     return labels
 
 
-def _cuts(name: str, cuts: Any) -> tuple[float, ...]:
-    numbers = isinstance(cuts, list) and all(type(cut) in (int, float) for cut in cuts)
-    if not numbers or len(cuts) < 2:
-        raise InvalidInputError(f"attribute {name!r}: cuts must be a list of at least two numbers")
-    doubles = [number("cuts", cut) for cut in cuts]
-    values = tuple(finite_matrix(f"cuts of {name!r}", doubles)[0].tolist())
+def _cuts(name: str, cuts: Any) -> tuple[Cut, ...]:
+    if not isinstance(cuts, list) or len(cuts) < 2 or None in cuts[1:-1]:
+        raise InvalidInputError(
+            f"attribute {name!r}: cuts must be a list of at least two numbers or dates; the first"
+            " or the last may be null, for a bin without that end"
+        )
+    given = [cut for cut in cuts if cut is not None]
+    values: list[Any] = []
+    if all(isinstance(cut, str) and is_time(cut) for cut in given):
+        values = [key_text(cut) for cut in given]
+    elif all(type(cut) in (int, float) for cut in given):
+        doubles = [number("cuts", cut) for cut in given]
+        values = finite_matrix(f"cuts of {name!r}", doubles)[0].tolist()
+    if not values:
+        raise InvalidInputError(
+            f'attribute {name!r}: cuts must be numbers, or dates such as "2020-01-31" or'
+            f' "2020-01-31 12:00", got {given!r:.60}'
+        )
     if any(a >= b for a, b in itertools.pairwise(values)):
-        raise InvalidInputError(f"attribute {name!r}: cuts must increase, got {list(values)}"[:200])
-    return values
+        raise InvalidInputError(f"attribute {name!r}: cuts must increase, got {values}"[:200])
+    return (*[None] * (cuts[0] is None), *values, *[None] * (cuts[-1] is None))
 
 
-def _bin(low: float, high: float) -> str:
-    return f"[{shortest(low)}, {shortest(high)})"
+def _bin(low: Cut, high: Cut) -> str:
+    """What a bin is called: [18, 65), <18, 65+; of dates: before and from."""
+    first, last = (shortest(cut) if isinstance(cut, float) else cut for cut in (low, high))
+    if first is None:
+        return f"before {last}" if isinstance(high, str) else f"<{last}"
+    if last is None:
+        return f"from {first}" if isinstance(low, str) else f"{first}+"
+    return f"[{first}, {last})"
 
 
 def _require_outside(outside: Any, what: str) -> None:

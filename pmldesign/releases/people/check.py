@@ -18,7 +18,7 @@ from pmldesign.releases.people.query import Query
 from pmldesign.releases.people.relation import Relation, opened
 from pmldesign.releases.people.schema import Schema, as_schema
 from pmldesign.releases.people.sources import source_of
-from pmldesign.releases.people.values import key_text, literal
+from pmldesign.releases.people.values import literal
 
 SHARES = (1, 2, 5, 10)
 """k whose kept rows are shown."""
@@ -123,7 +123,7 @@ def _lost(column: Column) -> str:
     attribute = column.attribute
     if attribute.outside in ("refuse", "drop"):
         return f"{column.found} IS NULL"
-    other = literal(key_text(attribute.outside))
+    other = literal(attribute.key(attribute.outside))
     if column.numeric:
         return f"{column.found} = {other}"
     key = f"key_{column.place}"

@@ -26,12 +26,13 @@ from pmldesign.releases.people.values import (
     MARKS,
     double_sql,
     key_sql,
-    key_text,
     kinds_of,
     listed,
     literal,
+    normalized_sql,
     number_sql,
     quoted,
+    time_sql,
 )
 
 MOST_DIGITS, MOST_PLACES = 10**15, 22
@@ -40,12 +41,8 @@ MOST_DIGITS, MOST_PLACES = 10**15, 22
 
 def texts_of(attribute: Attribute) -> list[str]:
     """The text of each cell in an answer."""
-    keyed = attribute.cuts is None and not isinstance(attribute, Number)
-    bins = 0 if attribute.cuts is None else len(attribute.cuts) - 1
-    return [
-        key_text(label) if keyed or (bins and place >= bins) else label
-        for place, label in enumerate(attribute.labels)
-    ]
+    bins = len(attribute.labels) if isinstance(attribute, Number) else attribute.bin_count
+    return [*attribute.labels[:bins], *map(attribute.key, attribute.labels[bins:])]
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ class Column:
     @property
     def numeric(self) -> bool:
         """Whether its values are read as numbers."""
-        return self.sums or self.attribute.cuts is not None
+        return self.sums or (self.attribute.cuts is not None and not self.attribute.dated)
 
     @property
     def text(self) -> str:
@@ -98,30 +95,49 @@ class Column:
 
     @property
     def reading(self) -> str:
-        """The number of the value, NULL if it is none; or its key."""
+        """The number or time of the value, NULL if it is none; or its key."""
         if self.numeric:
             number = number_sql(f"value_{self.place}", self.text, typed=self.typed)
             return f"{number} AS number_{self.place}"
-        key = key_sql(self.text, kinds_of(self.attribute.labels))
-        return f"{key} AS key_{self.place}"
+        if self.attribute.dated:
+            return f"{time_sql(self.text)} AS key_{self.place}"
+        text = normalized_sql(self.text) if self.attribute.normalize else self.text
+        return f"{key_sql(text, kinds_of(self.attribute.labels))} AS key_{self.place}"
 
     @property
     def cell(self) -> str:
         """The text of the cell, NULL outside; or the number of units, NULL if there is none."""
         texts, outside = texts_of(self.attribute), self.attribute.outside
-        other = "" if outside in ("refuse", "drop") else f" ELSE {literal(key_text(outside))}"
+        other = (
+            "" if outside in ("refuse", "drop") else f" ELSE {literal(self.attribute.key(outside))}"
+        )
         if self.sums:
             return f"{self._step} AS step_{self.place}"
         if self.attribute.cuts is None:
             key = f"key_{self.place}"
             found = f"CASE WHEN {key} IN ({listed(texts)}) THEN {key}{other} END"
         else:
-            number, cuts = f"number_{self.place}", self.attribute.cuts
-            ends = [*map(double_sql, cuts)]
-            inside = f"{number} >= {ends[0]} AND {number} < {ends[-1]}"
-            bins = halved(number, ends[1:-1], [*map(literal, texts[: len(cuts) - 1])])
-            found = f"CASE WHEN {inside} THEN {bins}{other} END"
+            value, ends = self._ends_of_bins
+            lowest, highest = ends[0], ends[-1]
+            inside = (
+                [f"{value} IS NOT NULL"]
+                if self.attribute.dated
+                else [f"ABS({value}) <= {double_sql(LARGEST)}"]
+            )
+            inside += [f"{value} >= {lowest}"] if lowest else []
+            inside += [f"{value} < {highest}"] if highest else []
+            bins = halved(value, ends[1:-1], [*map(literal, texts[: self.attribute.bin_count])])
+            found = f"CASE WHEN {' AND '.join(inside)} THEN {bins}{other} END"
         return f"{found} AS cell_{self.place}"
+
+    @property
+    def _ends_of_bins(self) -> tuple[str, list[str]]:
+        """What is compared with the ends of bins, and these; "" for an open one."""
+        cuts = self.attribute.cuts or ()
+        ends = [
+            literal(c) if isinstance(c, str) else "" if c is None else double_sql(c) for c in cuts
+        ]
+        return f"{'key' if self.attribute.dated else 'number'}_{self.place}", ends
 
     @property
     def found(self) -> str:

@@ -5,6 +5,7 @@ For the eyes of the owner of the data only: messages name values of records.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from difflib import get_close_matches
 from pmldesign.arguments import as_number
 from pmldesign.releases.people.attribute import Attribute
 from pmldesign.releases.people.numbers import Number
-from pmldesign.releases.people.values import LONGEST_NUMBER, NUMBER, key_text
+from pmldesign.releases.people.values import LONGEST_NUMBER, NUMBER, is_time
 
 LONGEST = 40
 """Characters of a value that a message quotes."""
@@ -46,19 +47,22 @@ def problem(attribute: Attribute, text: str | None) -> str:
     if attribute.cuts is None and not isinstance(attribute, Number):
         keys = ", ".join(attribute.labels[:6]) + (" ..." if len(attribute.labels) > 6 else "")
         why = f"{said} is not a key; keys are {keys}"
-    elif _number(text) is None:
+    elif attribute.dated and not is_time(text):
+        why = f"{said} is not a date such as 2020-01-31, or a time without an offset from UTC"
+    elif not attribute.dated and _number(text) is None:
         why = f"{said} is not a number"
     else:
-        assert attribute.cuts is not None
-        why = f"{said} is outside {attribute.labels[0].split(',')[0]}, {attribute.cuts[-1]:g})"
+        why = f"{said} is outside the bins {attribute.labels[0]} to {_last_bin(attribute)}"
     return f"{why} ({hint})" if hint else why
 
 
 def similar(attribute: Attribute, text: str) -> str:
     """The key that a value without a cell is similar to, and how; empty if there is none."""
+    if attribute.dated:
+        return ""
     if isinstance(attribute, Number) or attribute.cuts is not None:
         return _similar_number(attribute, text)
-    keys = {key_text(label): label for label in attribute.labels}
+    keys = {attribute.key(label): label for label in attribute.labels}
     for how, form in FORMS:
         formed = form(text)
         found = [label for key, label in keys.items() if formed in (form(key), form(label))]
@@ -77,15 +81,22 @@ def _similar_number(attribute: Attribute, text: str) -> str:
         return f"{pointed} with a decimal point is one" if _number(pointed) is not None else ""
     if attribute.cuts is None:
         return ""
-    last = attribute.range_label(len(attribute.cuts) - 2, len(attribute.cuts) - 1)
-    if number == attribute.cuts[-1]:
+    last, end = _last_bin(attribute), attribute.cuts[-1]
+    if not isinstance(end, float) or number < end:
+        return "below the first bin"
+    if number == end:
         return f"the end of the last bin {last}, which does not contain it"
-    return f"above the last bin {last}" if number > attribute.cuts[-1] else "below the first bin"
+    return f"above the last bin {last}; cuts that end with null have no upper end"
+
+
+def _last_bin(attribute: Attribute) -> str:
+    return attribute.labels[attribute.bin_count - 1]
 
 
 def _number(text: str) -> float | None:
     plain = re.fullmatch(NUMBER[1:-1], text) and len(text) <= LONGEST_NUMBER
-    return as_number(text.strip(" ")) if plain else None
+    number = as_number(text.strip(" ")) if plain else None
+    return number if number is not None and math.isfinite(number) else None
 
 
 def _folded(text: str) -> str:

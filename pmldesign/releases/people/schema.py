@@ -44,7 +44,7 @@ from pmldesign.releases.people.attribute import (
     require_entry,
 )
 from pmldesign.releases.people.numbers import Number, as_numbers
-from pmldesign.releases.people.values import key_text, text_of
+from pmldesign.releases.people.values import text_of
 from pmldesign.strategies.participation.persons import ANY, CELL, PersonRows
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.nested.places import Places
@@ -115,11 +115,6 @@ class Schema:
     def columns(self) -> tuple[str, ...]:
         """The columns of the data."""
         return tuple(attribute.column for attribute in self.attributes)
-
-    @property
-    def cuts(self) -> dict[str, tuple[float, ...]]:
-        """The cuts of the columns of numbers."""
-        return {a.name: a.cuts for a in self.attributes if a.cuts is not None}
 
     @property
     def places(self) -> Places | None:
@@ -352,16 +347,16 @@ def _numbers(attribute: Attribute, values: Any) -> tuple[int, ...]:
             f"impossible: {attribute.name!r} has low and high, and what cannot be is about"
             " attributes with keys or cuts; leave it out"
         )
-    places = {key_text(label): number for number, label in enumerate(attribute.labels)}
+    places = {attribute.key(label): number for number, label in enumerate(attribute.labels)}
     listed = values if isinstance(values, list) else [values]
     texts = [text_of(value) for value in listed]
-    wrong = [text for text in texts if key_text(text) not in places]
+    wrong = [text for text in texts if attribute.key(text) not in places]
     if wrong or not texts:
         raise InvalidInputError(
             f"impossible: {attribute.name!r} has no value {(wrong or [''])[0]!r:.60}; it has"
             f" {', '.join(attribute.labels)}"[:300]
         )
-    return tuple(sorted({places[key_text(text)] for text in texts}))
+    return tuple(sorted({places[attribute.key(text)] for text in texts}))
 
 
 def possible_cells(sizes: Sequence[int], combinations: Sequence[Combination]) -> Indices:

@@ -53,6 +53,7 @@ EXACT_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE")
 EXACT = 10**16
 """Beyond, programs write doubles with an exponent."""
 LARGEST = 1.7976931348623157e308
+UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NESTED = re.compile(r"\]$|^(STRUCT|MAP|UNION|VARIANT)\b")
 """Types of DuckDB without a text."""
 MARKS: dict[str, tuple[str, str]] = {
@@ -80,6 +81,22 @@ MARKS: dict[str, tuple[str, str]] = {
 """TEXT_OF and IS_FLOATING of an expression in each dialect."""
 DECIMALS, TRUTHS, TIMES, INSTANTS = "decimals", "truths", "times", "instants"
 KINDS = (DECIMALS, TRUTHS, TIMES, INSTANTS)
+
+
+def is_time(text: str) -> bool:
+    """Whether a text is a date or a time without an offset from UTC."""
+    return re.fullmatch(f"{DATE}|{TIME[1:-1]}", text) is not None and _has_day(text)
+
+
+def _has_day(text: str) -> bool:
+    with suppress(ValueError):
+        return date_of.fromisoformat(text[:10]).year > 0
+    return False
+
+
+def normalized(text: str) -> str:
+    """A text without spaces around it, and with the letters A to Z in lower case."""
+    return text.strip(" ").translate(str.maketrans(UPPER, UPPER.lower()))
 
 
 def text_of(value: Any) -> str:
@@ -164,6 +181,20 @@ def kinds_of(labels: Iterable[str]) -> tuple[str, ...]:
         elif re.fullmatch(f"{DATE}( .*)?", key):
             kinds.add(TIMES)
     return tuple(kind for kind in KINDS if kind in kinds)
+
+
+def normalized_sql(text: str) -> str:
+    """`normalized` of a text: no database lowers other letters, which each would do in its way."""
+    return f"TRANSLATE(TRIM({text}, ' '), '{UPPER}', '{UPPER.lower()}')"
+
+
+def time_sql(text: str) -> str:
+    """The key of a date or a time without an offset, whose order is that of time; else NULL."""
+    day = f"CASE WHEN {_is_day(text)} THEN {{}} END".format
+    return (
+        f"CASE WHEN REGEXP_MATCHES({text}, '^{DATE}$') THEN {day(text)}"
+        f" WHEN REGEXP_MATCHES({text}, '{TIME}') THEN {day(_time_sql(text))} END"
+    )
 
 
 def quoted(name: str) -> str:
