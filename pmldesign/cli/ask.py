@@ -52,7 +52,7 @@ def command(asked: Asked) -> None:
     answers = measured.ask(
         asked.question.queries(asked.queries, note),
         schema=schema,
-        **asked.answers.told,
+        **vars(asked.answers),
         nearest=asked.nearest,
     )
     if asked.output is not None:

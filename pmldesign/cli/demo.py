@@ -107,8 +107,9 @@ DEMONSTRATIONS = {
         "Visitors of a museum, summed up day after day for a year.",
         _visitors,
         (
-            "pmldesign optimize prefix:365 --epsilon 1 --delta 1e-6 --noise gaussian -o sums.npz"
-            f" --report {REPORT}",
+            "pmldesign optimize prefix:365 --epsilon 1 --delta 1e-6 --noise gaussian -o sums.npz",
+            "pmldesign compare prefix:365 --epsilon 1 --delta 1e-6 --noise gaussian"
+            f" --strategies least-norm,tree,identity --report {REPORT}",
             "pmldesign stream sums.npz < visitors.txt > answers.csv",
             "pmldesign verify sums.npz",
         ),
@@ -118,7 +119,8 @@ DEMONSTRATIONS = {
         "The largest error of running sums: a factorization norm, certified.",
         _nothing,
         (
-            f"pmldesign optimize prefix:64 --p inf -o norm.npz --report {REPORT}",
+            "pmldesign optimize prefix:64 --p inf -o norm.npz",
+            f"pmldesign compare prefix:64 --p inf --report {REPORT}",
             "pmldesign verify norm.npz",
         ),
     ),

@@ -128,13 +128,13 @@ def command(asked: Asked) -> None:
             announce(announced(measured))
             chosen = on_own_grid(mechanism(measured, queries, **told), 2.0, there)
     prepared = prepare(
-        replace(chosen, own_grid=True) if grid else chosen, schema=form, **asked.answers.told
+        replace(chosen, own_grid=True) if grid else chosen, schema=form, **vars(asked.answers)
     )
     people, files = people_of(data, form, counted=asked.counted), asked.measurements
     with warnings_shown():
         published = carry_out(prepared, people, ledger=ledger, output=output, measurements=files)
     _warn_of_delta(beside, published.manifest.get("records"))
-    smaller = [name for name in ("quantiles", "known") if getattr(published, name)]
+    smaller = [name for name in ("known",) if getattr(published, name)]
     written = [str(output), *(beside_path(output, name).name for name in smaller)]
     written += [path.name for path in more]
     written += [] if asked.outputs.report is None else [asked.outputs.report.name]

@@ -17,7 +17,6 @@ __getattr__ = face(
         "measured.measurements": "coarser",
         "nested_counts": "closest_cells rounded_cells",
         "noise": "calibrated_on exact_noise gaussian_parameter laplace_parameter require_agreement",
-        "nonlinear": "parse_quantiles",
         "people.answers": "CountedPeople people_of",
         "people.check": "check_schema",
         "people.drafts": "draft_schema",

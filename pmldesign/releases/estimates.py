@@ -252,7 +252,7 @@ def require_histogram(queries: Workload, *, whole: bool, tables: bool = True) ->
     cells = count_text(queries.shape[1])
     if whole:
         raise InvalidInputError(
-            "non-negative and whole numbers and quantiles are of a histogram, and that of "
+            "non-negative and whole numbers are of a histogram, and that of "
             f"{cells} cells does not fit into memory; leave attributes out of the schema"
         )
     if not (_is_counted(queries) and tables):

@@ -10,7 +10,7 @@ not depend on the data is made first (`prepare`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -33,11 +33,11 @@ from pmldesign.releases.intervals import half_widths
 from pmldesign.releases.manifest import manifest_of, not_private
 from pmldesign.releases.measured.measurements import Measurements
 from pmldesign.releases.noise import ExactNoise, exact_noise, require_agreement
-from pmldesign.releases.nonlinear import Band, Ratios, bands, ratios_of
+from pmldesign.releases.nonlinear import Roots, roots_of
 from pmldesign.releases.people.answers import CountedPeople, people_of
 from pmldesign.releases.people.histogram import count_people, count_tables, read_histogram
 from pmldesign.releases.people.numbers import Number
-from pmldesign.releases.people.queries import labels_of, ratios_asked
+from pmldesign.releases.people.queries import labels_of, roots_asked
 from pmldesign.releases.people.schema import Schema, as_schema
 from pmldesign.releases.post_processing import require_whole_cells
 from pmldesign.releases.public_counts import PublicCounts, counted
@@ -61,8 +61,8 @@ class Prepared:
         manifest: what is published beside the table.
         nonnegative: whether cells may not be negative.
         integers: whether cells are to be whole.
-        parts: for each product its ratios, or the rows of its answers; () without any ratio.
-        bands: quantiles that are asked for.
+        parts: for each product its ratios or quantiles, or the rows of its answers; () if all
+            answers are linear.
     """
 
     noise: ExactNoise
@@ -71,8 +71,7 @@ class Prepared:
     manifest: dict[str, Any]
     nonnegative: bool = False
     integers: bool = False
-    parts: tuple[Ratios | slice, ...] = ()
-    bands: tuple[Band, ...] = ()
+    parts: tuple[Roots | slice, ...] = ()
 
     @property
     def denominator(self) -> int:
@@ -122,11 +121,9 @@ class Prepared:
         steps = self.nonnegative, self.integers
         spread = spreads, self.widths
         table = measured.table(estimate, queries, labels, spread, steps, self.parts)
-        if (cells := estimate.cells) is None:
-            return Release(table, content, measurements=measured)
-        listed = () if public is None else tuple(public.rows(self.schema))
-        quantiles = tuple(band.read(cells) for band in self.bands)
-        return Release(table, content, quantiles, listed, measured)
+        told = estimate.cells is not None and public is not None
+        listed = tuple(public.rows(self.schema)) if told and public is not None else ()
+        return Release(table, content, listed, measured)
 
     def public_counts(self, counts: Integers | TableCounts) -> PublicCounts | None:
         """The numbers of records in the data that are public."""
@@ -148,12 +145,10 @@ def prepare(
     simultaneous: bool = False,
     nonnegative: bool = False,
     integers: bool = False,
-    quantiles: Mapping[str, Sequence[float]] | None = None,
     sampler: Sampler = draw,
 ) -> Prepared:
     """Everything before the data are read; arguments and errors as `release`."""
     flags(simultaneous=simultaneous, nonnegative=nonnegative, integers=integers)
-    instance("quantiles", quantiles, Mapping | None, "a mapping from attributes to lists")
     mechanism = mechanism.unweighted or mechanism
     form = None if schema is None else as_schema(schema)
     if form is not None:
@@ -168,18 +163,15 @@ def prepare(
     noise = exact_noise(mechanism, denominator=1 if form is None else form.denominator)
     if integers:
         require_whole_cells(form, mechanism.workload.public)
-    whole = nonnegative or integers or bool(quantiles)
+    whole = nonnegative or integers
     tables = noise.lattice.tables is not None
     require_histogram(mechanism.workload.whole, whole=whole, tables=tables)
     if sampler is draw:
         require_agreement(noise)
     answers = noise.of_answers
     widths = half_widths(answers, level, simultaneous=simultaneous)
-    if quantiles and form is None:
-        raise InvalidInputError("quantiles are of attributes: they need a schema")
-    named = ratios_asked(mechanism.workload.whole, form)
-    parts = ratios_of(answers, named, level, simultaneous=simultaneous) if named else []
-    wanted = tuple(bands(answers, form, quantiles, level)) if form and quantiles else ()
+    named = roots_asked(mechanism.workload.whole, form)
+    parts = roots_of(answers, named, level, simultaneous=simultaneous) if named else []
     steps = {"nonnegative": nonnegative, "integers": integers}
     content = manifest_of(
         noise,
@@ -188,12 +180,12 @@ def prepare(
         simultaneous=simultaneous,
         post_processing=[name for name, done in steps.items() if done],
     )
-    ratios = sum(part.number for part in parts if isinstance(part, Ratios))
-    if ratios:  # each made of two ends
-        content |= {"queries": content["queries"] - ratios, "ratios": ratios}
+    if named:  # each ratio or quantile is made of several answers
+        answers_shown = sum(p.number if isinstance(p, Roots) else p.stop - p.start for p in parts)
+        content |= {"queries": answers_shown, "asked": content["queries"]}
     if form is not None and form.suppress is not None:
         content["suppress"] = {"relative_error": form.suppress}
-    return Prepared(noise, form, widths, content, nonnegative, integers, tuple(parts), wanted)
+    return Prepared(noise, form, widths, content, nonnegative, integers, tuple(parts))
 
 
 def for_people(noisy: Mechanism, schema: Schema) -> Mechanism:
@@ -262,7 +254,6 @@ def release(
     simultaneous: bool = False,
     nonnegative: bool = False,
     integers: bool = False,
-    quantiles: Mapping[str, Sequence[float]] | None = None,
     ledger: PathName | None = None,
     budget: Budget | str | None = None,
     plan: Plan | str | None = None,
@@ -284,7 +275,6 @@ def release(
         simultaneous: whether all intervals hold together.
         nonnegative: no negative cells, all answers consistent (`post_processing`).
         integers: whole cells, likewise.
-        quantiles: for names of attributes the q in (0, 1); needs a schema.
         ledger: of what releases about these people have cost: a file, or a database that several
             machines share (postgresql://...); data are a path then.
         budget: with which a new ledger begins, such as "epsilon=3,delta=1e-6".
@@ -314,7 +304,6 @@ def release(
         simultaneous=simultaneous,
         nonnegative=nonnegative,
         integers=integers,
-        quantiles=quantiles,
         sampler=sampler,
     )
     told: dict[str, Any] = {"budget": budget, "plan": plan}

@@ -45,7 +45,6 @@ class Release(Drawn):
     Attributes:
         table: a row for each query.
         manifest: what is published beside it.
-        quantiles: a row for each that was asked for.
         known: a row for each group of cells that known answers tell apart, with the exact number
             of its records.
         measurements: what was measured, for further questions.
@@ -53,7 +52,6 @@ class Release(Drawn):
 
     table: ReleasedTable
     manifest: dict[str, Any]
-    quantiles: tuple[dict[str, str | float], ...] = ()
     known: tuple[dict[str, str | int], ...] = ()
     measurements: Measurements | None = None
 
@@ -96,7 +94,6 @@ class Release(Drawn):
 
     def _beside(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], ...]]]:
         """Smaller tables in files of their own, by what these are called."""
-        yield "quantiles", self.quantiles
         yield "known", self.known
 
 
@@ -119,7 +116,7 @@ def manifest_path(path: PathName) -> Path:
 
 
 def beside_path(path: PathName, name: str) -> Path:
-    """Where a smaller table beside a table is: "quantiles", or "known"."""
+    """Where a smaller table beside a table is: "known"."""
     return Path(path).with_suffix(f".{name}.csv")
 
 
@@ -145,7 +142,7 @@ def check_paths(
     """
     check_table_path(path)
     others = {os.path.realpath(other) for other in used}
-    beside = [beside_path(path, name) for name in ("quantiles", "known")]
+    beside = [beside_path(path, name) for name in ("known",)]
     for target in (Path(path), manifest_path(path), *beside, *more):
         if os.path.realpath(target) in others:
             raise FileError(f"{str(target)!r} would be replaced by the table; take another name")

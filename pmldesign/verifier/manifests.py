@@ -38,7 +38,7 @@ from pmldesign.verifier.report import KEY, OBJECT, Checks, Header, as_number, di
 
 NAME = "ball arithmetic of 192 bits"
 MANIFEST = ".manifest.json"
-TABLES = {"table": (".csv", ".parquet"), "quantiles": (".quantiles.csv",), "known": (".known.csv",)}
+TABLES = {"table": (".csv", ".parquet"), "known": (".known.csv",)}
 """Endings of what is published beside a manifest."""
 LAWS = {
     "discrete laplace": ("laplace", "the l1 norm, in units", "epsilon", "l1"),
@@ -48,14 +48,14 @@ LAWS = {
 """Of each law of noise: the noise, what its sensitivity is of, its loss under PML and its norm."""
 PARTS = {
     "": "format pmldesign workload queries cells guarantee noise lattice intervals post_processing"
-    " sha256 ratios? records? suppress? if_alpha_is_wrong? distances?",
+    " sha256 asked? records? suppress? if_alpha_is_wrong? distances?",
     "noise": "law parameter sigma measurements sampler",
     "lattice": "bits unit sensitivity of exact bias_of_an_entry denominator",
     "intervals": "level simultaneous cover?",
     "suppress": "relative_error",
     "if_alpha_is_wrong": "loss half_alpha dp",
     "distances": "norm from_any? cells? different? to_later_cells?",
-    "sha256": "strategy workload schema object? table? quantiles? known?",
+    "sha256": "strategy workload schema object? table? known?",
 }
 """Claims of a manifest and of its parts; those with a question mark may be missing."""
 UNSEEN = {
@@ -159,7 +159,7 @@ def is_manifest(content: Any) -> bool:
             return False
     noise, lattice, intervals = content["noise"], content["lattice"], content["intervals"]
     counts = [content["queries"], content["cells"], noise["measurements"], lattice["bits"]]
-    counts += [content.get("ratios", 1), lattice["denominator"]]
+    counts += [content.get("asked", 1), lattice["denominator"]]
     records = content.get("records", 0)
     people = content["guarantee"]["participation"]
     sizes = [noise["parameter"], lattice["unit"], intervals["level"], 1 - intervals["level"]]

@@ -95,7 +95,7 @@ def _agrees(header: Header, manifest: Header) -> bool:
     promise = manifest["guarantee"]
     same = manifest["format"] == FORMAT
     same = same and all(manifest[name] == header[name] for name in ("cells", "workload"))
-    same = same and manifest["queries"] + manifest.get("ratios", 0) == header["queries"]
+    same = same and manifest.get("asked", manifest["queries"]) == header["queries"]
     same = same and promise["neighbours"] == header["neighbours"]
     known = promise.get("known") or promise.get("published") or None
     return same and known == header.get("known")

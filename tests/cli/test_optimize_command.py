@@ -323,13 +323,12 @@ def test_ctrl_c_in_the_design_is_the_end_of_bounds_and_rows(run, monkeypatch, si
 
 
 @pytest.mark.usefixtures("signalled")
-@pytest.mark.parametrize("late", ["page.write_page", "designs.table_of"])
-def test_ctrl_c_in_a_page_or_the_last_table_leaves_what_is_shown(run, monkeypatch, late):
+def test_ctrl_c_in_the_last_table_leaves_what_is_shown(run, monkeypatch):
     def stop(*_arguments, **_options):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(f"pmldesign.cli.documents.{late}", stop)
-    result = run("optimize", "prefix:4", "--report", "page.html")
+    monkeypatch.setattr("pmldesign.cli.documents.designs.table_of", stop)
+    result = run("optimize", "prefix:4")
     assert "gamma_(2)" in result.stdout
     assert (result.exit_code, result.stderr) == (3, f"error: {process.UNFINISHED}\n")
 

@@ -6,7 +6,6 @@ import re
 from contextlib import chdir
 from functools import cache
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,21 +16,7 @@ from pmldesign.cli import main
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 DP = ("--epsilon", "1", "--delta", "1e-6")
 COMMANDS = {
-    "optimize": ("optimize", "prefix:6", *DP, "--effort", "quick"),
-    "product": (
-        "optimize",
-        "prefix:3*prefix:2",
-        "-o",
-        "best.npz",
-        *DP,
-        "--at-alpha",
-        "0.02",
-        "--noise",
-        "gaussian",
-    ),
-    "stream": ("optimize", "prefix:40", "--buffers", "4", *DP, "--rel-gap", "0.01"),
     "compare": ("compare", "prefix:4..8", "--strategies", "least-norm,tree", *DP),
-    "bounds": ("bounds", "prefix:4", *DP),
     "target": (
         "target",
         "prefix:6",
@@ -42,7 +27,6 @@ COMMANDS = {
         "--noise",
         "gaussian",
     ),
-    "envelope": ("envelope", "rr:3,eps=1", "--prior", "uniform", "--delta", "0.1"),
 }
 
 
@@ -101,7 +85,7 @@ def reported(tmp_path_factory):
     @cache
     def made(name):
         with chdir(tmp_path_factory.mktemp(name)), pytest.MonkeyPatch.context() as patch:
-            if name != "optimize":
+            if name != "compare":
                 undraw(patch)
             words = [*COMMANDS[name], "--report", "report.html", "--json"]
             answer = CliRunner().invoke(main, words, prog_name="pmldesign")
@@ -143,7 +127,8 @@ def test_a_report_says_what_json_says(reported, name):
 
 
 def test_the_command_line_in_a_report_gives_the_same_report(run, undrawn):
-    run(*COMMANDS["product"], "--report", "report.html")
+    words = ("target", "prefix:3*prefix:2", "--std", "5", "--delta", "1e-6", "-o", "best.npz")
+    run(*words, "--noise", "gaussian", "--report", "report.html")
     first = Path("report.html").read_text()
     (line,) = re.findall(r"<code>(.*)</code>", first)
     run(*line.split()[1:])
@@ -154,7 +139,7 @@ def test_the_command_line_in_a_report_gives_the_same_report(run, undrawn):
 
 def test_what_a_name_holds_is_escaped(run, undrawn):
     Path("<b>.csv").write_text("1,0\n0,1\n")
-    assert run("optimize", "<b>.csv", "--report", "report.html").exit_code == 0
+    assert run("compare", "<b>.csv", "--report", "report.html").exit_code == 0
     page = Path("report.html").read_text()
     assert "<b>" not in page
     assert "&lt;b&gt;.csv" in page
@@ -193,44 +178,13 @@ def test_a_report_needs_no_schema(run, undrawn):
     assert "sha256 of the schema" not in Path("report.html").read_text()
 
 
-def test_an_option_given_twice_is_twice_in_the_command_line(run, undrawn):
-    Path("people.csv").write_text("age\n31\n17\n64\n")
-    Path("schema.json").write_text('{"attributes": [{"name": "age", "cuts": [0, 9, 99]}]}')
-    options = ("--schema", "schema.json", "--effort", "quick", "-o", "t.csv")
-    twice = ("--quantiles", "age=0.25", "--quantiles", "age=0.5")
-    run("release", "age", "people.csv", *DP, *options, *twice, "--report", "report.html")
-    (line,) = re.findall(r"<code>(.*)</code>", Path("report.html").read_text())
-    words = line.split()
-    given = [word for option, word in pairwise(words) if option == twice[0]]
-    assert given == ["age=0.25", "age=0.5"]
-
-
 def test_a_broad_table_is_printed_across(reported):
     _, page = reported("compare")
     assert page.count('<section class="broad">') == 1
     assert ".broad { page: broad; }" in page
 
 
-def test_bounds_in_a_report_are_rounded_outwards(reported):
-    shown, text = reported("bounds")
-    values = {bound["value"]: bound["kind"] for bound in shown if bound["holds"]}
-    cells = dict(re.findall(r'<data value="([^"]+)">([^<]+)</data>', text))
-    for value, kind in values.items():
-        rounded = float(cells[repr(value)])
-        assert rounded <= value if kind == "lower" else rounded >= value
-
-
 def test_a_report_that_cannot_be_written_is_refused_first(run):
-    shown = run("optimize", "prefix:4", "--report", "report.pdf")
+    shown = run("compare", "prefix:4", "--report", "report.pdf")
     assert (shown.exit_code, shown.stdout) == (6, "")
     assert "a report ends in .html" in shown.stderr
-
-
-def test_a_report_under_pml_says_what_is_left_if_alpha_is_wrong(run, undrawn):
-    options = ("--epsilon", "0.5", "--alpha", "0.1", "--noise", "laplace", "--effort", "quick")
-    shown = run.json("optimize", "histogram:4", *options, "--report", "report.html")
-    said = " ".join(Page(Path("report.html").read_text()).words)
-    # Laplace noise: (sensitivity / scale)-DP where a record is replaced
-    left = shown["if_alpha_is_wrong"]["dp"]
-    assert left == pytest.approx(shown["sensitivity"] / shown["noise"]["scale"], rel=1e-9)
-    assert f"{left:.5g}" in said

@@ -7,6 +7,7 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.cli import target
+from pmldesign.designs.targets.least import PUBLISHED_GAP
 
 CENSUS = ("target", "census-p12", "--std", "5,total=20,male=20,female=20")
 
@@ -78,7 +79,8 @@ def test_parts_are_called_as_in_the_text_with_factors_in_any_order(run):
         rest = f"{3 * 1.959963984540054}," if "+" in text else ""
         named = f"{rest}{swapped}={5 * 1.959963984540054}"
         widths = run.json("target", text, "--half-width", named, *options)
-        assert widths["rho"]["enough"] == pytest.approx(plain["rho"]["enough"], rel=1e-5)
+        more = widths["rho"]["enough"] / plain["rho"]["enough"] - 1  # for rounding in the table
+        assert -1e-5 <= more <= PUBLISHED_GAP + 1e-5
 
 
 def test_pure_laplace(run):

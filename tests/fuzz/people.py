@@ -188,8 +188,6 @@ class People:
             self.form()
         if self.chance(0.2):
             self.case.arguments.append("--nearest")
-        if self.chance(0.1):
-            self.option("quantiles", self.rarely(("age=0.5", "age=0.25,0.75"), ("age", "x=2")))
         if self.chance(0.2):
             self.option("output", self.rarely(("t.csv",), ("t.exe", "no/t.csv")))
         self.after()

@@ -114,9 +114,7 @@ def test_impossible_cells_are_answered_by_zero_without_noise(tmp_path):
     assert published.manifest["cells"] == len(CAN)
     again = published.measurements.ask(pml.workload("sex:share", schema=SCHEMA), schema=SCHEMA)
     assert again.table.estimate.size == 2
-    prepared = prepare(
-        noisy, schema=SCHEMA, nonnegative=True, integers=True, quantiles={"age": (0.5,)}
-    )
+    prepared = prepare(noisy, schema=SCHEMA, nonnegative=True, integers=True)
     exact = prepared.publish(prepared.counts(table(cells)), no_noise)
     counts = np.array([cells.count(cell) for cell in CAN])
     assert np.allclose(exact.table.estimate, truth @ counts)

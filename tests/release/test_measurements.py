@@ -258,14 +258,10 @@ def test_measurements_that_know_their_schema_are_asked_by_names(tmp_path):
 def test_files_of_answers_say_what_was_done_to_them(tmp_path):
     released("sex*age", GAUSSIAN).measurements.write(tmp_path / "m.npz")
     for words, marks in (([], {None}), (["--nonnegative", "--integers"], {"nonnegative integers"})):
-        asked = ["sex", *words, "--quantiles", "age=0.5", "-o", tmp_path / "a.csv"]
+        asked = ["sex", *words, "-o", tmp_path / "a.csv"]
         assert run("ask", tmp_path / "m.npz", *asked, tmp=tmp_path).exit_code == 0
         with (tmp_path / "a.csv").open() as handle:
             assert {row.get("afterwards") for row in csv.DictReader(handle)} == marks
-        assert (tmp_path / "a.quantiles.csv").read_text().startswith("attribute,quantile,")
-    asked = ["sex", "-o", tmp_path / "a.csv"]
-    assert run("ask", tmp_path / "m.npz", *asked, tmp=tmp_path).exit_code == 0
-    assert not (tmp_path / "a.quantiles.csv").exists()
 
 
 def test_another_schema_and_other_files_are_refused(tmp_path):

@@ -42,10 +42,10 @@ def test_schemas_of_numbers_that_are_refused(entry, message):
     ("queries", "message"),
     [
         ("income", "'histogram' is none of sum, sum2, mean, linear; write for example income:sum"),
-        ("income:median", "none of sum, sum2, mean, linear; for quantiles give an attribute cuts"),
-        ("median(income)", "for quantiles give an attribute cuts, without low and high, and --q"),
-        ("sex:median", "share; write sex, and --quantiles sex=0.5"),
-        ("percentile(sex)", r"'percentile\(sex\)'; write sex, and --quantiles sex=0.5"),
+        ("income:median", "none of sum, sum2, mean, linear; write income:quantile\\(0.5\\), for"),
+        ("median(income)", "write income:quantile\\(0.5\\), for an attribute with cuts; it has"),
+        ("sex:median", "share; write sex:quantile\\(0.5\\), for an attribute with cuts"),
+        ("percentile(sex)", r"'percentile\(sex\)'; write sex:quantile\(0.5\), for an"),
         ("income:avg", "none of sum, sum2, mean, linear; write for example income:mean"),
         ("sum(income)", r"'sum\(income\)'; write for example income:sum; it has"),
         ("Average( income )", "write for example income:mean; it has"),
@@ -56,7 +56,7 @@ def test_schemas_of_numbers_that_are_refused(entry, message):
         ("income:sum,3", "none of"),
         ("income:linear,1", "value of a function at each of the 2 points 0, 3 of 'income'"),
         ("income:mean,0", "of how many people"),
-        ("sex:share*income:mean", "one mean or share"),
+        ("sex:share*income:mean", "one mean, share or quantile"),
         ("sex:sum", "none of histogram, total, prefix, all-range, window, share"),
     ],
 )

@@ -1,27 +1,23 @@
 """Non-negative and whole numbers, and quantiles: consistent, no worse than clamping, covered."""
 
 import numpy as np
-import polars as pl
 import pytest
-from fast_sampler import fast_sampler, no_noise
+from fast_sampler import fast_sampler
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import lsq_linear, nnls
 
 from pmldesign.designs import factorize
-from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy import ApproxDP, Neighbours, PureDP
+from pmldesign.privacy import Neighbours, PureDP
 from pmldesign.releases import (
     as_schema,
     cut_intervals,
     nearest_whole,
     nonnegative_cells,
-    parse_quantiles,
     parse_queries,
     prepare,
-    release,
     running_whole,
     whole_cells,
 )
@@ -175,64 +171,6 @@ def test_only_sums_of_cells_are_known_to_be_non_negative():
     assert parse_workload("marginals:2,3,ways=1").non_negative
     assert not parse_workload("haar:4").non_negative
     assert not parse_workload("prefix:4*haar:4").non_negative
-
-
-def test_quantiles_without_noise_are_those_of_the_data():
-    ages = [5] * 30 + [25] * 30 + [70] * 41
-    people = pl.DataFrame({"sex": ["F", "M"] * 50 + ["F"], "age": ages})
-    queries = parse_queries("sex*age", SCHEMA).workload
-    for neighbours in Neighbours:
-        made = mechanism(
-            factorize(queries, neighbours=neighbours).strategy,
-            queries,
-            guarantee=ApproxDP(1.0, 1e-6, neighbours),
-        )
-        found = release(
-            made,
-            people,
-            schema=SCHEMA,
-            sampler=no_noise,
-            quantiles={"age": [0.1, 0.5, 0.6, 0.99]},
-        )
-        estimates = [row["estimate"] for row in found.quantiles]
-        assert estimates == ["[0, 10)", "[20, 30)", "[70, 80)", "[70, 80)"]
-
-
-def test_bands_cover_the_quantiles():
-    plan = plan_for("sex*age", PureDP(0.3), quantiles={"age": [0.5]})
-    histogram = np.tile([8, 9, 7, 12, 10, 11, 8, 9, 13, 10], 2)
-    running = np.cumsum(histogram[:10])
-    truth = SCHEMA.attributes[1].labels[int(np.argmax(running >= running[-1] / 2))]
-    order = {label: number for number, label in enumerate(SCHEMA.attributes[1].labels)}
-    sample, hits, widths = fast_sampler(2), 0, 0
-    for _ in range(300):
-        (row,) = plan.publish(histogram, sample).quantiles
-        low, mid, high = (order[row[key]] for key in ("lower", "estimate", "upper"))
-        assert low <= mid <= high
-        hits += low <= order[truth] <= high
-        widths += high - low
-    assert hits / 300 > 0.95 - 4 * np.sqrt(0.05 * 0.95 / 300)
-    assert widths > 0
-
-
-def test_quantiles_that_cannot_be_told_are_refused():
-    with pytest.raises(InvalidInputError, match="does not tell 'age'"):
-        plan_for("sex", PureDP(1.0), quantiles={"age": [0.5]})
-    with pytest.raises(InvalidInputError, match="no attribute 'ages'"):
-        plan_for("sex", PureDP(1.0), quantiles={"ages": [0.5]})
-    with pytest.raises(InvalidInputError, match="keys of 'sex' are in none"):
-        plan_for("sex*age", PureDP(1.0), quantiles={"sex": [0.5]})
-    queries = parse_workload("prefix:4")
-    made = mechanism(factorize(queries).strategy, queries, guarantee=PureDP(1.0))
-    with pytest.raises(InvalidInputError, match="need a schema"):
-        prepare(made, quantiles={"age": [0.5]})
-    age = {"name": "age", "keys": ["a", "b", "c"], "ordered": True, "outside": "other"}
-    with pytest.raises(InvalidInputError, match="'other' takes have no place in the order"):
-        prepare(made, schema={"attributes": [age]}, quantiles={"age": [0.5]})
-    for text in ("age", "age=", "age=1.5", "age=x", "age=0.5,"):
-        with pytest.raises(InvalidInputError, match="is written as"):
-            parse_quantiles(text)
-    assert parse_quantiles("age = 0.25,0.5") == ("age", (0.25, 0.5))
 
 
 @pytest.mark.parametrize("seed", range(5))

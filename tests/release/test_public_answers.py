@@ -156,7 +156,7 @@ def test_the_public_numbers_are_published_beside_the_table(folder):
     assert verified.exit_code == 8, verified.output  # a manifest has no strategy to check it by
     assert '"verdict": "fails"' not in verified.output
     assert '"verdict": "holds"' in verified.output
-    (folder / "t.quantiles.csv").write_text("of an older table")
+    (folder / "t.known.csv").write_text("of an older table")
     assert run("release", *ASK, "--epsilon", 1, "-o", "t.csv").exit_code == 0
     assert [path.name for path in sorted(folder.glob("t.*"))] == ["t.csv", "t.manifest.json"]
 

@@ -115,7 +115,6 @@ def _page(published: Release, said: Said, output: Path) -> Iterator[Section]:
         sentences=[cut] if rows > MOST_ROWS else [],
     )
     beside: dict[str, Sequence[Mapping[str, Any]]] = {
-        "Quantiles": published.quantiles,
         "Public answers, without noise": published.known,
     }
     for title, values in beside.items():
@@ -158,12 +157,10 @@ def answers_document(measured: Measurements, answers: Answers) -> Document:
     rows = len(answers.table.estimate)
     cut = [f"The first {MOST_ROWS} of {rows} rows; -o FILE writes all."] if rows > MOST_ROWS else []
     tables = [table_of(answers.table)]
-    tables += [records(answers.quantiles)] if answers.quantiles else []
     data = {
         "manifests": measured.manifests,
         "post_processing": answers.post_processing,
         "table": answers.table.columns(),
-        "quantiles": answers.quantiles,
     }
     return Document(data, [Section(facts=facts), Section(sentences=cut, tables=tables)])
 

@@ -242,23 +242,6 @@ class AnswerOptions:
     simultaneous: bool = option("All intervals hold together.")
     nonnegative: bool = option("No negative counts, all tables consistent.")
     integers: bool = option("Whole counts, all tables consistent.")
-    quantiles: tuple[str, ...] = option(
-        "Of an attribute, such as age=0.25,0.5,0.75; in FILE.quantiles.csv.",
-        multiple=True,
-        type=str,
-        metavar="NAME=Q,...",
-    )
-
-    @property
-    def told(self) -> dict[str, Any]:
-        """The same as arguments of a release.
-
-        Raises:
-            InvalidInputError: quantiles that are none.
-        """
-        from pmldesign.releases.nonlinear import parse_quantiles
-
-        return {**vars(self), "quantiles": dict(map(parse_quantiles, self.quantiles))}
 
 
 @dataclass(frozen=True, kw_only=True)

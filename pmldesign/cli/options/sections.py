@@ -19,7 +19,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Data": ("sql", "counted", "dialect", "table_name", "private", "columns", "series", "gaps"),
     "Ledger": ("ledger", "people", "same_people", "budget", "plan"),
     "State": ("state", "commit", "position", "replay"),
-    "Estimates": ("level", "simultaneous", "nonnegative", "integers", "quantiles", "nearest"),
+    "Estimates": ("level", "simultaneous", "nonnegative", "integers", "nearest"),
     "Effort": (
         "effort", "time_limit", "rel_gap", "max_steps", "method", "solver", "seed",
         "jobs", "backend", "address", "restart", "points",

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.arguments import flags, instance
+from pmldesign.arguments import flags
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
 from pmldesign.files.atomic import PathName, atomic_write
@@ -42,7 +42,7 @@ from pmldesign.privacy.outward import root_above
 from pmldesign.releases.estimates import Estimate, estimated, rounded_answers
 from pmldesign.releases.manifest import promise_of
 from pmldesign.releases.noise import SMOOTHING, AnswerNoise, NoiseLaw, gaussian_parameter
-from pmldesign.releases.nonlinear import Ratios, with_ratios
+from pmldesign.releases.nonlinear import Roots, with_roots
 from pmldesign.releases.people.schema import Schema, as_schema
 from pmldesign.releases.post_processing import cut_intervals, nonnegative_cells, whole_cells
 from pmldesign.releases.public_counts import PublicCounts
@@ -64,32 +64,23 @@ class Answers:
 
     Attributes:
         table: a row for each query.
-        quantiles: a row for each that was asked for.
         post_processing: what was done to the estimates, "nonnegative" or "integers".
     """
 
     table: ReleasedTable
-    quantiles: tuple[dict[str, str | float], ...] = ()
     post_processing: tuple[str, ...] = ()
 
     def write(self, path: PathName) -> None:
-        """Write the table, .csv or .parquet, with what was done to it, and quantiles beside it.
+        """Write the table, .csv or .parquet, with what was done to it.
 
         Raises:
             FileError: another extension, or it cannot be written.
         """
-        from pmldesign.releases.result import beside_path, csv_text, remove_beside
-
-        if self.quantiles:
-            with atomic_write(beside_path(path, "quantiles"), "w") as handle:
-                handle.write(csv_text(self.quantiles))
         labels = dict(self.table.labels)
         if self.post_processing:
             labels["afterwards"] = [" ".join(self.post_processing)] * len(self.table.estimate)
         with atomic_write(path, "wb") as handle:
             handle.write(table_bytes(path, replace(self.table, labels=labels)))
-        if not self.quantiles:
-            remove_beside(path, "quantiles")
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +133,6 @@ class Measurements(Drawn):
         simultaneous: bool = False,
         nonnegative: bool = False,
         integers: bool = False,
-        quantiles: Mapping[str, Sequence[float]] | None = None,
         nearest: bool = False,
     ) -> Answers:
         """Answer further queries, at no further cost.
@@ -155,7 +145,6 @@ class Measurements(Drawn):
             nonnegative: answers of the histogram without negative cells that is closest to the
                 answers that were released; these are biased.
             integers: of whole cells.
-            quantiles: for names of attributes the q in (0, 1); needs a schema.
             nearest: in place of queries that the measurements do not determine answer their
                 projections, and say how far these are.
 
@@ -169,7 +158,6 @@ class Measurements(Drawn):
         flags(
             simultaneous=simultaneous, nonnegative=nonnegative, integers=integers, nearest=nearest
         )
-        instance("quantiles", quantiles, Mapping | None, "a mapping from attributes to lists")
         form = self.schema if schema is None else as_schema(schema)
         asked = pmldesign.workload(queries, schema=form)
         return answered(
@@ -177,7 +165,6 @@ class Measurements(Drawn):
             level=self.manifests[0]["intervals"]["level"] if level is None else level,
             simultaneous=simultaneous,
             steps=(nonnegative, integers),
-            quantiles=quantiles or {},
             nearest=nearest,
         )
 
@@ -188,7 +175,7 @@ class Measurements(Drawn):
         labels: dict[str, list[str]],
         spread: tuple[Array, Array],
         steps: tuple[bool, bool],
-        parts: Sequence[Ratios | slice] = (),
+        parts: Sequence[Roots | slice] = (),
     ) -> ReleasedTable:
         """The table of answers, without what is too noisy.
 
@@ -198,12 +185,12 @@ class Measurements(Drawn):
             labels: of the queries.
             spread: standard deviations of the answers and half-widths of their intervals.
             steps: whether cells may not be negative, and whether they are to be whole.
-            parts: of the queries, where some are ratios (`nonlinear.ratios_of`).
+            parts: of the queries, if some are ratios or quantiles (`nonlinear.roots_of`).
         """
         table = self._linear(estimate, queries, labels, spread, steps)
         if parts:
             assert estimate.cells is not None
-            table = with_ratios(table, parts, queries.matvec(estimate.cells))
+            table = with_roots(table, parts, queries.matvec(estimate.cells))
         suppress = None if self.schema is None else self.schema.suppress
         return table if suppress is None else table.without_noisy(suppress)
 

@@ -7,7 +7,7 @@ ones may be.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
@@ -16,9 +16,9 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.releases.estimates import estimated, require_histogram
 from pmldesign.releases.intervals import half_widths
 from pmldesign.releases.measured.measurements import Answers, Measurements
-from pmldesign.releases.nonlinear import bands, ratios_of
+from pmldesign.releases.nonlinear import roots_of
 from pmldesign.releases.people.factors import Factor, total_factor
-from pmldesign.releases.people.queries import labels_of, parse_queries, product_of, ratios_asked
+from pmldesign.releases.people.queries import labels_of, parse_queries, product_of, roots_asked
 from pmldesign.releases.people.schema import Schema
 from pmldesign.releases.post_processing import require_whole_cells
 from pmldesign.strategies.arguments import ANSWER_TOLERANCE
@@ -37,32 +37,25 @@ def answered(
     level: float,
     simultaneous: bool,
     steps: tuple[bool, bool],
-    quantiles: Mapping[str, Sequence[float]],
     nearest: bool,
 ) -> Answers:
     """The answers to queries, of the schema of the measurements; else as `Measurements.ask`."""
     schema = measured.schema
     _require_schema(measured, schema)
     queries, labels = _asked(measured, queries.unweighted or queries, schema, nearest=nearest)
-    require_histogram(queries, whole=any(steps) or bool(quantiles))
+    require_histogram(queries, whole=any(steps))
     if steps[1]:
         require_whole_cells(schema, measured.strategy.public)
     noise = measured.noise_of(queries)
-    wanted = []
-    if quantiles:
-        if schema is None:
-            raise InvalidInputError("quantiles are of attributes: they need a schema")
-        wanted = bands(noise, schema, quantiles, level)
     widths = half_widths(noise, level, simultaneous=simultaneous)
     estimate = estimated(
         measured.strategy, measured.values, queries, measured.public, measured.queries
     )
-    named = ratios_asked(queries, schema)
-    parts = ratios_of(noise, named, level, simultaneous=simultaneous) if named else []
+    named = roots_asked(queries, schema)
+    parts = roots_of(noise, named, level, simultaneous=simultaneous) if named else []
     table = measured.table(estimate, queries, labels, (noise.deviations, widths), steps, parts)
-    rows = () if estimate.cells is None else tuple(b.read(estimate.cells) for b in wanted)
     done = zip(("nonnegative", "integers"), steps, strict=True)
-    return Answers(table, rows, tuple(name for name, asked in done if asked))
+    return Answers(table, tuple(name for name, asked in done if asked))
 
 
 def _asked(
@@ -76,7 +69,7 @@ def _asked(
     except InvalidInputError as error:
         if len(next(iter(labels.values()))) != queries.shape[0]:
             raise InvalidInputError(
-                f"the ends of the means or shares of {queries.name!r:.60} are not determined by"
+                f"the means, shares or quantiles of {queries.name!r:.60} are not determined by"
                 " what was measured; ask for sums and counts that are"
             ) from None
         projection = _projection(measured, asked)

@@ -146,8 +146,8 @@ def _remarks(relation: Relation) -> dict[str, int]:
     """How many rows have each remark."""
     *_, count, remark = _names(relation)
     rows = relation.ask(
-        f"SELECT {remark}, CAST(SUM(TRY_CAST({count} AS HUGEINT)) AS BIGINT) FROM answer WHERE {remark} IS NOT NULL"
-        " GROUP BY 1"
+        f"SELECT {remark}, CAST(SUM(TRY_CAST({count} AS HUGEINT)) AS BIGINT) FROM answer"
+        f" WHERE {remark} IS NOT NULL GROUP BY 1"
     )
     return dict(rows)
 

@@ -7,6 +7,7 @@ r"""What a product of queries asks of one attribute.
                                                (t_(k+1) - t_k)^2 / 4 for each record
                            linear,F0,F1,...    of the function with these values at the knots
                            mean[,N]            sum / count, a ratio
+    of cuts                quantile(q,...)     where F(t) = q N, by straight lines between the cuts
     of keys and cuts       share[,N]           count / count of all values, a ratio
     of two neighbours      at-most             records whose places among the values (from 0) add up
                                                to c at most, for every c
@@ -19,13 +20,19 @@ A ratio that lies in [a, b] is not linear. What is asked is its two ends, of whi
 If the truth is a + (b - a) t, the error of the ratio is N / count times that of (1 - t) u - t l,
 whose standard deviation is at most the larger one of u and l: these bound that of a ratio of N
 people or more, for which targets may be given. N is 1 where it is not written.
+
+A quantile is the t at which F(t) - q N is zero, F(t) the records below t and N all of them. What is
+asked is this number at each of the cuts.
 """
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -43,29 +50,33 @@ OF_NUMBERS = ("sum", "sum2", "mean", "linear")
 MEANS = ("mean", "avg", "average")
 QUANTILES = ("median", "quantile", "quantiles", "percentile", "percentiles")
 """As other programs call them."""
-CUTS = "give an attribute cuts, without low and high"
+PLACES = 17
+"""Values of a ratio with an interval of their own; lines between are up to 0.2% above others."""
+PIECES = 4
+"""Parts of a bin with half-widths of their own; with one part, intervals of 95% cover up to 97%."""
 OF_TWO = {"at-most": "places add up to at most", "within": "places differ by at most"}
 
 
 @dataclass(frozen=True, eq=False)
-class Ratio:
-    """A ratio by its two ends.
+class Root:
+    """Numbers t at which a linear statistic T(t), which increases, is zero: ratios and quantiles.
+
+    T is given at some t and straight between them; its values there are mixtures of what is asked.
 
     Attributes:
-        low: a.
-        high: b.
-        upper: the rows of u, shape (r, n).
-        lower: those of l.
+        values: the t, shape (k,), increasing; the ends may be infinite.
+        weights: of the queries in the T(t), shape (k, asked).
+        rows: the queries, shape (asked, items, n), for each ratio or quantile.
     """
 
-    low: float
-    high: float
-    upper: Array
-    lower: Array
+    values: Array
+    weights: Array
+    rows: Array
 
-    def between(self, t: float) -> Workload:
-        """(1 - t) u - t l."""
-        return DenseWorkload((1 - t) * self.upper - t * self.lower, name=f"at {t:g}")
+    def at(self, place: int) -> Workload:
+        """T at one of the t, a row for each item."""
+        rows = np.tensordot(self.weights[place], self.rows, axes=1)
+        return DenseWorkload(rows, name=f"at {self.values[place]:g}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +87,15 @@ class Factor:
         text: the same for the same queries on attributes of one size; "" for what is in the one
             before.
         build: makes them.
-        names: makes what each is called, of a ratio each ratio.
-        ratio: that they are the ends of; None for linear queries.
-        asked: of numbers, ratios and two attributes, how it was written.
+        names: makes what each is called, of ratios and quantiles each of these.
+        root: what they are made of, if these are ratios or quantiles.
+        asked: of numbers, ratios, quantiles and two attributes, how it was written.
     """
 
     text: str
     build: Callable[[], Workload]
     names: Callable[[], list[str]]
-    ratio: Ratio | None = None
+    root: Root | None = None
     asked: str = ""
 
     @property
@@ -148,6 +159,8 @@ def factor_of(attribute: Attribute, asked: str) -> Factor:
     """
     _, colon, rest = (piece.strip() for piece in asked.partition(":"))
     kind, *arguments = [piece.strip() for piece in rest.split(",")] if colon else ["histogram"]
+    if found := re.fullmatch(r"quantile\s*\((.*)\)", rest):
+        return replace(_quantiles(attribute, found[1], asked), asked=asked)
     if isinstance(attribute, Number):
         return replace(_of_numbers(attribute, kind, arguments, asked), asked=asked)
     if kind == "share":
@@ -185,9 +198,7 @@ def _of_numbers(attribute: Number, kind: str, arguments: Sequence[str], asked: s
         low, high = float(values[0]), float(values[-1])
         people = _people(arguments, asked)
         ends = np.stack([values - low, high - values]) / people
-        return _of_ends(
-            _text(f"mean,{people:g}", values), Ratio(low, high, ends[:1], ends[1:]), ["mean"]
-        )
+        return _of_ends(_text(f"mean,{people:g}", values), ends[:, None], (low, high), ["mean"])
     if kind == "linear":
         return _linear(attribute, arguments, asked)
     if kind == "sums" and attribute.binned and not arguments:
@@ -232,19 +243,74 @@ def _share(attribute: Attribute, people: float) -> Factor:
     size = len(attribute.labels)
     check_entries(f"the shares of {attribute.name!r}", (2 * size, size))
     counts = np.eye(size) / people
-    ratio = Ratio(0.0, 1.0, counts, 1 / people - counts)
     names = [f"share of {label}" for label in attribute.labels]
-    return _of_ends(f"share,{people:g}:{size}", ratio, names)
+    ends = np.stack([counts, 1 / people - counts])
+    return _of_ends(f"share,{people:g}:{size}", ends, (0.0, 1.0), names)
+
+
+def _quantiles(attribute: Attribute, text: str, asked: str) -> Factor:
+    """The quantiles of the values of an attribute with cuts."""
+    shares = np.array(as_numbers(text.split(",")) or [])
+    if not shares.size or not ((shares > 0) & (shares < 1)).all():
+        raise InvalidInputError(
+            f"{asked[:60]!r}: quantiles are in (0, 1), such as {attribute.name}:quantile(0.25,0.5)"
+        )
+    numbers = isinstance(attribute, Number)
+    cuts: Sequence[Any] = attribute.cuts or ()
+    if isinstance(attribute, Number):
+        cuts = attribute.points if attribute.binned else ()
+    if not cuts or attribute.dated:
+        raise InvalidInputError(f"{asked[:60]!r}: quantiles are of numbers with cuts; give it cuts")
+    if not numbers and attribute.bin_count < len(attribute.labels):
+        raise InvalidInputError(
+            f"{asked[:60]!r}: values of the key {attribute.labels[-1]!r} have no place among the"
+            ' bins; use "outside": "drop", or cuts that end with null'
+        )
+    open_end = {0: -np.inf, len(cuts) - 1: np.inf}
+    values = np.array([open_end[k] if cut is None else float(cut) for k, cut in enumerate(cuts)])
+    below = np.repeat(np.tri(len(values), len(values) - 1, -1), 2 if numbers else 1, axis=1)
+    rows = below[:, None] - shares[:, None]
+    listed = ",".join(f"{share:g}" for share in shares)
+    names = [f"quantile {share:g}" for share in shares]
+    asked_at = [f"below {value:g}" for value in values]
+    return _of_root(_text(f"quantile({listed})", values), _between(values, rows), names, asked_at)
+
+
+def _between(values: Array, rows: Array) -> Root:
+    """T at these values, and at some between two of them that are finite."""
+    inner = [
+        np.linspace(0.0, 1.0, PIECES, endpoint=False) if np.isfinite(stop - start) else np.zeros(1)
+        for start, stop in itertools.pairwise(values)
+    ]
+    ends = np.arange(len(values))
+    places = np.concatenate([*(k + part for k, part in enumerate(inner)), [ends[-1]]])
+    weights = np.maximum(0.0, 1 - np.abs(places[:, None] - ends))
+    between = np.array([_mixed(values, place) for place in places.tolist()])
+    return Root(between, weights, rows)
+
+
+def _mixed(values: Array, place: float) -> float:
+    k = int(place)
+    part = place - k
+    return float(values[k] if part == 0 else (1 - part) * values[k] + part * values[k + 1])
 
 
 def _text(kind: str, values: Array) -> str:
     return f"{kind}:{','.join(f'{value:.17g}' for value in values)}"
 
 
-def _of_ends(text: str, ratio: Ratio, names: list[str]) -> Factor:
-    rows = np.concatenate([ratio.upper, ratio.lower])
-    labels = [f"{name}, {end} end" for end in ("upper", "lower") for name in names]
-    return Factor(text, lambda: _dense(text, rows, labels), lambda: names, ratio)
+def _of_ends(text: str, rows: Array, limits: tuple[float, float], names: list[str]) -> Factor:
+    """Ratios in [a, b] by u and l, of which rows is made, shape (2, ratios, n)."""
+    t = np.linspace(0.0, 1.0, PLACES)
+    weights = np.stack([t - 1, t], axis=1)
+    root = Root(limits[0] + (limits[1] - limits[0]) * t, weights, rows)
+    return _of_root(text, root, names, ["upper end", "lower end"])
+
+
+def _of_root(text: str, root: Root, names: list[str], asked: list[str]) -> Factor:
+    rows = root.rows.reshape(-1, root.rows.shape[-1])
+    labels = [f"{name}, {each}" for each in asked for name in names]
+    return Factor(text, lambda: _dense(text, rows, labels), lambda: names, root)
 
 
 def _of_rows(text: str, rows: Array, names: list[str]) -> Factor:
@@ -272,9 +338,7 @@ def meant(attribute: Attribute, function: str) -> str:
     """What to write for a function of an attribute as other programs call it; "" for keys."""
     name, called = attribute.name, function.casefold()
     if called in QUANTILES:
-        if isinstance(attribute, Number):
-            return f"for quantiles {CUTS}, and --quantiles NAME=0.5"
-        return f"write {name}, and --quantiles {name}=0.5"
+        return f"write {name}:quantile(0.5), for an attribute with cuts"
     kind = "mean" if called in MEANS else "sum"
     if isinstance(attribute, Number):
         return f"write for example {name}:{kind}"

@@ -129,10 +129,10 @@ class NamedQueries:
         far = len(texts) == len(sizes) and ratio > UNLIKE
         return (texts[large], texts[small], ratio, weights[large] / ratio) if far else None
 
-    def between(self, number: int, t: float) -> Workload:
-        """A product with (1 - t) u - t l in place of the ends of its ratio."""
+    def at(self, number: int, place: int) -> Workload:
+        """A product with T at one of its t instead of what is asked for ratios or quantiles."""
         part = self.parts[number]
-        factors = [replace(f, build=partial(f.ratio.between, t)) if f.ratio else f for f in part]
+        factors = [replace(f, build=partial(f.root.at, place)) if f.root else f for f in part]
         return product_of(factors, self.schema)
 
     def labels(self) -> dict[str, list[str]]:
@@ -239,9 +239,10 @@ def _product(text: str, schema: Schema) -> tuple[Factor, ...]:
         if name in factors:
             raise _twice(name, text)
         factors[name] = factor_of(attributes[name], part)
-    if sum(factor.ratio is not None for factor in factors.values()) > 1:
+    if sum(factor.root is not None for factor in factors.values()) > 1:
         raise InvalidInputError(
-            f"{text.strip()[:60]!r} asks for two ratios at once; a product has one mean or share"
+            f"{text.strip()[:60]!r} asks for two ratios or quantiles at once; a product has one"
+            " mean, share or quantile"
         )
     return tuple(factors.get(name) or total_factor(a) for name, a in attributes.items())
 
@@ -297,12 +298,12 @@ def named_queries(queries: Workload, schema: Schema | None) -> NamedQueries | Re
     return None
 
 
-def ratios_asked(queries: Workload, schema: Schema | None) -> NamedQueries | None:
-    """The same where some of them are ratios."""
+def roots_asked(queries: Workload, schema: Schema | None) -> NamedQueries | None:
+    """The same if some of them are ratios or quantiles."""
     named = named_queries(queries, schema)
     if not isinstance(named, NamedQueries):
         return None
-    return named if any(factor.ratio for part in named.parts for factor in part) else None
+    return named if any(factor.root for part in named.parts for factor in part) else None
 
 
 def same_queries(first: Workload, second: Workload) -> bool:

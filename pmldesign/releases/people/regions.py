@@ -215,7 +215,7 @@ def _products(part: str, schema: Schema) -> Iterator[Product]:
 def _ranges_of(attribute: Attribute, asked: str) -> Factor:
     """The counts or ranges that "age:prefix" asks for; other queries are refused."""
     factor = factor_of(attribute, asked)
-    if factor.ratio is not None:
+    if factor.root is not None:
         raise InvalidInputError(
             f"{asked[:60]!r}: beside levels attributes are asked for counts or ranges; write "
             f"{attribute.name}, or leave the attribute with levels out of the schema"
