@@ -37,7 +37,7 @@ from pmldesign.releases.nonlinear import Roots, roots_of
 from pmldesign.releases.people.answers import CountedPeople, people_of
 from pmldesign.releases.people.histogram import count_people, count_tables, read_histogram
 from pmldesign.releases.people.numbers import Number
-from pmldesign.releases.people.queries import labels_of, roots_asked
+from pmldesign.releases.people.queries import labels_of, named_queries, roots_asked
 from pmldesign.releases.people.schema import Schema, as_schema
 from pmldesign.releases.post_processing import require_whole_cells
 from pmldesign.releases.public_counts import PublicCounts, counted
@@ -118,9 +118,11 @@ class Prepared:
             schema=self.schema,
         )
         labels = labels_of(queries, self.schema)
+        named = named_queries(queries, self.schema)
         steps = self.nonnegative, self.integers
         spread = spreads, self.widths
         table = measured.table(estimate, queries, labels, spread, steps, self.parts)
+        table = replace(table, tables=tuple(named.tables()) if named else ())
         told = estimate.cells is not None and public is not None
         listed = tuple(public.rows(self.schema)) if told and public is not None else ()
         return Release(table, content, listed, measured)

@@ -149,6 +149,25 @@ def check_paths(
         check_writable(target)
 
 
+@dataclass(frozen=True)
+class Accuracy:
+    """The accuracy of one table of a release.
+
+    Attributes:
+        table: the product of queries, as written.
+        rows: how many answers it has.
+        typical: median half-width of the intervals that have two ends; inf if none has.
+        largest: the largest one.
+        without: how many answers have no estimate: they are suppressed, or not determined.
+    """
+
+    table: str
+    rows: int
+    typical: float
+    largest: float
+    without: int
+
+
 @dataclass(frozen=True, eq=False)
 class ReleasedTable:
     """The table that is published.
@@ -161,6 +180,7 @@ class ReleasedTable:
         upper: likewise.
         decimals: how many digits after the point estimates and intervals have, one number for all
             or shape (m,).
+        tables: what the products of the queries are called, with the rows of each; () for one.
     """
 
     labels: dict[str, list[str]]
@@ -169,6 +189,21 @@ class ReleasedTable:
     lower: Array
     upper: Array
     decimals: int | Indices
+    tables: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def accuracy(self) -> list[Accuracy]:
+        """How far the intervals of each table reach, and how many estimates are suppressed."""
+        found, start = [], 0
+        for name, rows in self.tables or (("all answers", len(self.estimate)),):
+            part = slice(start, start + rows)
+            start += rows
+            reach = (self.upper[part] - self.lower[part]) / 2
+            reach = reach[~np.isnan(reach)]
+            typical, largest = (np.median(reach), reach.max()) if reach.size else (np.inf, np.inf)
+            left_out = int(np.isnan(self.estimate[part]).sum())
+            found.append(Accuracy(name, rows, float(typical), float(largest), left_out))
+        return found
 
     def columns(self) -> dict[str, list[Any]]:
         """Names and columns, numbers as they are printed."""

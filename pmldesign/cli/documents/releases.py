@@ -63,14 +63,16 @@ def document_of(published: Release, drawn: ExactNoise, written: Sequence[str]) -
 
 
 def _accuracy(published: Release) -> list[Fact]:
-    """How far intervals reach, at the median and at most; not where they were cut afterwards."""
-    if published.manifest["post_processing"]:
-        return []
-    table, level = published.table, 100 * published.manifest["intervals"]["level"]
-    reach = (table.upper - table.lower) / 2
-    typical, widest = f"{np.median(reach):.4g}", f"{reach.max():.4g}"
-    text = f"{shortest(level)} % intervals reach {typical} to both sides"
-    return [("accuracy", text if typical == widest else f"{text}, the widest {widest}")]
+    """The half-widths of the intervals of each table."""
+    level = f"{shortest(100 * published.manifest['intervals']['level'])}%"
+    facts: list[Fact] = []
+    for found in published.table.accuracy:
+        typical, largest = f"{found.typical:.3g}", f"{found.largest:.3g}"
+        text = f"{found.table}: {level} half-width {typical}"
+        text += "" if typical == largest else f" median, {largest} max"
+        missing = f"; {found.without} of {found.rows} without an estimate" if found.without else ""
+        facts.append(("" if facts else "accuracy", text + missing))
+    return facts
 
 
 def _cover(manifest: Mapping[str, Any]) -> list[Fact]:

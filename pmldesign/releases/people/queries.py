@@ -135,6 +135,16 @@ class NamedQueries:
         factors = [replace(f, build=partial(f.root.at, place)) if f.root else f for f in part]
         return product_of(factors, self.schema)
 
+    def tables(self) -> list[tuple[str, int]]:
+        """What each product is called, and how many rows of the table it has."""
+        found = []
+        for part in self.parts:
+            pairs = zip(self.schema.names, part, strict=True)
+            asked = [factor.asked or name for name, factor in pairs if not factor.is_total]
+            rows = math.prod(len(factor.names()) for factor in part)
+            found.append(("*".join(asked) or "total", rows))
+        return found
+
     def labels(self) -> dict[str, list[str]]:
         """For each attribute the label of every query, "*" where it is summed over."""
         columns: dict[str, list[str]] = {name: [] for name in self.schema.names}

@@ -101,6 +101,14 @@ class RegionQueries:
         workload.name = self.text
         return workload
 
+    def tables(self) -> list[tuple[str, int]]:
+        """What each product is called, and how many rows of the table it has."""
+        sizes = {
+            product: math.prod(len(factor.names()) for factor in product.asked.values())
+            for product, _ in self._asked()
+        }
+        return [(p.text, len(nodes) * sizes[p]) for p, nodes in self._asked()]
+
     def labels(self) -> dict[str, list[str]]:
         """For each level and attribute the label of every query, "*" where it is summed over."""
         names = self._places.named
