@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 from fast_sampler import fast_sampler, no_noise
+from pmldesign.release import as_schema, prepare
 
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
-from pmldesign.release import as_schema, prepare
 
 CUTS = [0, 10, 20, 40, 80]
 AGE = {"name": "age", "cuts": CUTS, "outside": "drop"}
