@@ -2,9 +2,9 @@
 
 import polars as pl
 import pytest
-from pmldesign.release import DIALECTS, as_schema, check_schema, count_people, query_text
 
 from pmldesign.errors import InvalidInputError
+from pmldesign.releases import DIALECTS, as_schema, check_schema, count_people, query_text
 
 
 def schema_of(**attribute):

@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 from fast_sampler import fast_sampler, no_noise
-from pmldesign.release import as_schema, prepare
 
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
+from pmldesign.releases import as_schema, prepare
 
 CUTS = [0, 10, 20, 40, 80]
 AGE = {"name": "age", "cuts": CUTS, "outside": "drop"}
@@ -135,7 +135,7 @@ def test_they_are_answered_from_measurements_and_verified(tmp_path):
     own.to_csv(tmp_path / "t.csv")
     own.measurements.write(tmp_path / "m.npz")
     for name in ("t.manifest.json", "m.npz"):
-        assert not pml.verify_file(tmp_path / name).failures
+        assert not pml.verify(tmp_path / name).failures
 
 
 @pytest.mark.parametrize(
@@ -158,3 +158,25 @@ def test_they_are_answered_from_measurements_and_verified(tmp_path):
 def test_what_has_no_quantiles_is_refused(attributes, queries, message):
     with pytest.raises(InvalidInputError, match=message):
         pml.workload(queries, schema=schema_of(*attributes))
+
+
+def test_the_accuracy_is_told_for_each_table():
+    entry = {"name": "income", "low": 0, "high": 100, "unit": 1}
+    place = {"name": "place", "levels": ["state", "county"], "keys": {"A": ["a", "b"], "B": ["c"]}}
+    people = pl.DataFrame({"sex": ["F", "M"] * 9, "age": [15] * 18, "income": [50] * 18})
+    schema = as_schema({"attributes": [SEX, AGE, entry], "suppress": {"relative_error": 0.5}})
+    plan = designed("sex*age + total + sex*income:mean", schema)
+    table = plan.publish(plan.counts(people), no_noise).table
+    found = {each.table: each for each in table.accuracy}
+    assert [*found] == ["sex*age", "total", "sex*income:mean"]
+    assert [each.rows for each in found.values()] == [8, 1, 2]
+    assert found["sex*age"].without == 6  # cells without people, of 8
+    half = (table.upper - table.lower) / 2
+    assert found["sex*age"].typical == np.median(half[:8])
+    assert found["sex*income:mean"].largest == half[9:].max()
+    nested = schema_of(place, SEX)
+    plan = designed("state*sex + county", nested)
+    rows = plan.publish(np.arange(6), no_noise).table.accuracy
+    assert [(each.table, each.rows) for each in rows] == [
+        ("state*sex", 4), ("county", 3),
+    ]  # fmt: skip

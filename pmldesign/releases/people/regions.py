@@ -103,11 +103,11 @@ class RegionQueries:
 
     def tables(self) -> list[tuple[str, int]]:
         """What each product is called, and how many rows of the table it has."""
-        sizes = {
-            product: math.prod(len(factor.names()) for factor in product.asked.values())
-            for product, _ in self._asked()
-        }
-        return [(p.text, len(nodes) * sizes[p]) for p, nodes in self._asked()]
+        found = []
+        for product, nodes in self._asked():
+            each = (len(factor.names()) for factor in product.asked.values())
+            found.append((product.text, len(nodes) * math.prod(each)))
+        return found
 
     def labels(self) -> dict[str, list[str]]:
         """For each level and attribute the label of every query, "*" where it is summed over."""
