@@ -61,25 +61,20 @@ from pmldesign.workloads import (
     UnionWorkload,
     Workload,
 )
-from pmldesign.workloads.nested.regions import REGION_CELLS
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.limits import (
     DENSE_CELLS,
     DENSE_ENTRIES,
+    LEAST_CELLS,
     MAX_ENTRIES,
+    PUBLIC_CELLS,
+    REGION_CELLS,
     REGION_CELLS_AT_INF,
+    ROUGH_CELLS,
+    STREAM_CELLS,
 )
 
-STREAM_CELLS = 1024
-"""Running sums of more steps are solved as streams: of 1024 in 0.4 s either way, of 2048 in 0.4 s
-instead of 4 s. With a number of buffers asked for, all of them."""
-ROUGH_CELLS = 4096
-"""Likewise where weights jump from step to step: at p = inf streams then end with a gap of 0.3 %
-(40 steps, weights over two orders of magnitude), one matrix with 1e-6."""
-PUBLIC_CELLS, LEAST_CELLS = 600, 7
-"""Likewise under replace, with bounds that do not meet; those of one matrix do, in 20 s for 600
-steps. With a number of buffers asked for, more than LEAST_CELLS."""
 LOOSE = 0.01
 """Gap of counts or tables of regions from which on one matrix of up to DENSE_CELLS cells is tried:
 trees of ten levels and more, weights that differ from place to place, many tables, and p = inf."""

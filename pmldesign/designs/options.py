@@ -28,9 +28,6 @@ from pmldesign_solvers.search.solution import SearchStep
 Method = Literal["scaling", "primal", "dual"]
 METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
 Callback = Callable[[Step | SearchStep], None]
-SEARCHED_CELLS = 1024
-"""Largest number of cells for a search over all entries of a strategy for Laplace noise: of
-products, unions and ranges."""
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -37,7 +37,6 @@ from pmldesign.privacy.analytic_gaussian import MARGIN
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale as analytic_gaussian_scale
 from pmldesign.privacy.analytic_gaussian import classical_gaussian_scale as classical_gaussian_scale
 from pmldesign.privacy.analytic_gaussian import gaussian_delta as gaussian_delta
-from pmldesign.privacy.columns import MOST_PAIRED
 from pmldesign.privacy.curves import curve_of
 from pmldesign.privacy.guarantees import ApproxDP, CurrencyGuarantee, Guarantee, PureDP
 from pmldesign.privacy.neighbours import Measurable, Neighbours, sensitivity_above
@@ -52,17 +51,9 @@ from pmldesign.privacy.outward import (
 )
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.workloads.display import Displayed, Facts
-from pmldesign_solvers.limits import WRITTEN_CELLS
 
 NEAR = 1e-2
 """Relative width of where the scale may be, after a look at a few of many columns."""
-DIFFERENCES, PRODUCTS = 7e8, 5e9
-"""Of entries of two columns a second, in the distances of all pairs of columns, and in the largest
-l2 distance; of very many columns bounds take their place."""
-PAIR_SECONDS = {Noise.LAPLACE: 2e-7, Noise.GAUSSIAN: 1e-6, Noise.CUBE: 0.0}
-"""Of all losses that a calibration under PML looks at, for each pair; twice that for envelopes."""
-SAMPLE_SECONDS = 3e-3
-"""For each cell, where some of them choose the c of an envelope."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -154,27 +145,6 @@ def calibrate(
     return Calibration(
         noise, unscaled("the scale of the noise", scale, loss.exponent), guarantee, loss_at(scale)
     )
-
-
-def calibration_seconds(
-    guarantee: Guarantee, noise: Noise, rows: int, cells: int, *, by_diameter: bool = False
-) -> float:
-    """About how long `calibrate` takes for a written strategy where all pairs of columns count.
-
-    Or, with `by_diameter`, where the farthest two do (`Strategy.coarse`).
-    """
-    if by_diameter and noise is Noise.GAUSSIAN:
-        return min(rows * cells**2, MOST_PAIRED[2]) / PRODUCTS
-    if not guarantee.pml and (guarantee.neighbours, noise) != (Neighbours.REPLACE, Noise.LAPLACE):
-        return 0.0
-    # of few cells all pairs are looked at, however long that takes, unless a bound is enough
-    most = math.inf if cells <= WRITTEN_CELLS and not by_diameter else MOST_PAIRED[1]
-    seconds = min(rows * cells**2, most) / 2 / DIFFERENCES
-    if not guarantee.pml or by_diameter:
-        return seconds
-    envelope = isinstance(guarantee, OnPriors) and guarantee.failure == "envelope"
-    sampled = SAMPLE_SECONDS * cells if envelope and noise is Noise.GAUSSIAN else 0.0
-    return seconds + (1 + envelope) * PAIR_SECONDS[noise] * cells**2 + sampled
 
 
 def require_attainable(guarantee: Guarantee, cells: int, *, noise: Noise | str) -> None:

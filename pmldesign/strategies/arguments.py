@@ -17,14 +17,14 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.columns import column_labels
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
-from pmldesign_solvers.limits import WRITTEN_CELLS
+from pmldesign_solvers.limits import MOST_SVD_WORK, WRITTEN_CELLS
 from pmldesign_solvers.operators.merge import closed_inverse
 from pmldesign_solvers.operators.operator import RANK_CUTOFF, SVD_ENTRIES, Array
 
-SVD_WORK, MOST_SVD_WORK = 2**32, 2**39
-"""Of r n min(r, n), from which on a decomposition takes seconds, and beyond which many minutes."""
-SVD_SPEED, SVD_COPIES = 1.6e9, 6
-"""Of these a second, and copies of the matrix that it takes in memory."""
+SVD_WORK = 2**32
+"""Of r n min(r, n), from which on a decomposition leaves the main thread to signals."""
+SVD_COPIES = 6
+"""Copies of the matrix that a decomposition takes in memory."""
 
 ADD_TABLE = "design one for queries of a table with these attributes, which are numbered from 0"
 """What to do where a table is asked for that no measured table holds."""
@@ -241,13 +241,8 @@ def inverted(matrix: Array, null: Array | None = None) -> tuple[Array, int]:
     return read_only(np.asarray(inverse, dtype=np.float64)), rank
 
 
-def svd_seconds(rows: int, cells: int) -> float:
-    """About how long a decomposition takes, rather more."""
-    return rows * cells * min(rows, cells) / SVD_SPEED
-
-
 def _require_svd(rows: int, cells: int) -> None:
-    """Refuse a decomposition that takes many minutes, or more memory than there is.
+    """Refuse a decomposition of more than MOST_SVD_WORK, or of more memory than there is.
 
     Raises:
         InvalidInputError: it does.
@@ -255,11 +250,11 @@ def _require_svd(rows: int, cells: int) -> None:
     needed = 8 * SVD_COPIES * rows * cells
     if rows * cells * min(rows, cells) <= MOST_SVD_WORK and needed <= memory():
         return
-    minutes = math.ceil(svd_seconds(rows, cells) / 60)
     raise InvalidInputError(
-        f"measurements without structure, {rows} of {cells} cells, take about {minutes} minutes"
-        f" and {math.ceil(needed / 2**30)} GiB of memory to invert; measure a design instead, which"
-        " brings its inverse (`pmldesign optimize`, -o design.npz), or take fewer cells"
+        f"measurements without structure, {rows} of {cells} cells, are too many to invert: at most"
+        f" 2^{math.log2(MOST_SVD_WORK):g} multiplications and the memory of this machine, of which"
+        f" they take {math.ceil(needed / 2**30)} GiB; measure a design instead, which brings its"
+        " inverse (`pmldesign optimize`, -o design.npz), or take fewer cells"
     )
 
 

@@ -34,3 +34,25 @@ LARGEST_ROW_SPACE = 2**24
 MAX_PROGRAM_SIZE = {"SCS": 400, "CLARABEL": 80}
 """Rows and columns of the matrix variable of a semidefinite program, together: Clarabel takes
 0.7 GB for 80, 6.7 GB for 150, and aborts the process where there is no more memory."""
+MOST_SVD_WORK = 2**39
+"""r n min(r, n) of measurements without structure that are inverted (6 minutes)."""
+
+STREAM_CELLS = 1024
+"""Running sums solved as one matrix (0.4 s either way; of 2048 in 4 s, as a stream 0.4 s)."""
+ROUGH_CELLS = 4096
+"""The same where weights jump from step to step: at p = inf streams end with a gap of 0.3 %."""
+PUBLIC_CELLS = 600
+"""The same under replace (20 s), where the bounds of streams are 0.3 to 0.6 % apart."""
+LEAST_CELLS = 7
+"""Running sums under replace that have no stream, whatever number of buffers is asked for."""
+REGION_CELLS = 512
+"""Regions solved as one matrix: it takes a second, and gains 0.05 to 0.5 % at p <= 4."""
+
+SEARCHED_CELLS = 1024
+"""Cells of products, unions and ranges for a search over all entries for Laplace noise."""
+SEARCHED_TABLES = 128
+"""The same for tables: weighted tables are far ahead of anything that it has found."""
+DESIGNED_CELLS = 1024
+"""Values of an attribute that gets a design of its own in weighted products: a dense search."""
+MOST_TABLES = 2**12
+"""Tables with their parts whose weights are searched for (a step takes milliseconds)."""

@@ -380,7 +380,9 @@ def test_a_decomposition_of_many_minutes_or_too_much_memory_is_refused(monkeypat
     allow(most)
     np.testing.assert_allclose(Strategy("R", R).pseudo_inverse, np.linalg.pinv(R), atol=1e-12)
     allow(most - 1)
-    with pytest.raises(InvalidInputError, match=r"6 of 4 cells, take .* to invert; measure"):
+    with pytest.raises(
+        InvalidInputError, match=r"6 of 4 cells, are too many to invert: .*; measure"
+    ):
         _ = Strategy("R", R).pseudo_inverse
     assert Strategy("R", np.tril(np.ones((8, 8)))).rank == 8  # which takes no decomposition
 

@@ -28,7 +28,6 @@ from pmldesign.designs.laplace.candidates import (
     with_noise,
 )
 from pmldesign.designs.laplace.tables import weighted_products, weighted_tables
-from pmldesign.designs.options import SEARCHED_CELLS
 from pmldesign.designs.results import Searched
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import public_for
@@ -41,7 +40,12 @@ from pmldesign.strategies.identity_and_rows import IdentityAndRows, outweigh
 from pmldesign.workloads import DenseWorkload, Workload
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.union import tables_asked
-from pmldesign_solvers.limits import MAX_ENTRIES, WRITTEN_CELLS
+from pmldesign_solvers.limits import (
+    MAX_ENTRIES,
+    SEARCHED_CELLS,
+    SEARCHED_TABLES,
+    WRITTEN_CELLS,
+)
 from pmldesign_solvers.norm.bounds_loop import stopped
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.deadline import CALL, DECOMPOSED, ENTRY, Work
@@ -58,9 +62,6 @@ DP_RESTARTS = 4
 RESTARTS, RESTARTS_ON_TABLES = 12, 2
 """Random starts, and perturbations of the best; few on tables, where none has gained on weighted
 tables."""
-SEARCHED_TABLES = 128
-"""Largest number of cells of tables for a search over all entries of a strategy: weighted tables
-are far ahead of anything that it has found. Of others `SEARCHED_CELLS`."""
 PAIRED = 75.0
 """Units of `Work` for each triple of cells, of the scales and errors of a few strategies where all
 pairs of cells count, and elsewhere of finding an order of many cells."""

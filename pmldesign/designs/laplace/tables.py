@@ -34,6 +34,7 @@ from pmldesign.workloads import Workload
 from pmldesign.workloads.tables.base import asks_counts, asks_total
 from pmldesign.workloads.tables.same import Table, as_tables_over
 from pmldesign.workloads.union import tables_asked, together
+from pmldesign_solvers.limits import DESIGNED_CELLS, MOST_TABLES
 from pmldesign_solvers.operators.deadline import Work
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search import supports
@@ -44,12 +45,8 @@ LISTED = 8
 """Attributes up to which distances under PML are those of all sets in which cells differ."""
 NEWTON_STEPS = 100
 """A stop that is not reached: digits double with every step near the solution."""
-DESIGNED_CELLS = 1024
-"""Most values of an attribute that gets a design of its own: a dense search on them."""
 SET_ASIDE = 1e-3
 """Part of its columns that a design gives for telling all values apart."""
-MOST_TABLES = 2**12
-"""Most tables with their parts whose weights are searched for (a step takes milliseconds)."""
 
 Design = Callable[[Workload], Array]
 """From the queries of an attribute to D, no column of which is longer than 1 in the l1 norm."""

@@ -32,12 +32,11 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
 from pmldesign.workloads.union import stacked
+from pmldesign_solvers.limits import REGION_CELLS
 from pmldesign_solvers.operators.operator import EPS, Array, Flags, Indices
 from pmldesign_solvers.trees.orbits import Orbits, orbits_of
 from pmldesign_solvers.trees.tree import Tree
 
-REGION_CELLS = 512
-"""Up to so many cells one matrix takes a second, and is 0.05 to 0.5 % better at p <= 4."""
 DEEPEST = 64
 """Most queries that have a cell, on average: regions that nest deeper are left as they are."""
 
