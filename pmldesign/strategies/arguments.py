@@ -227,7 +227,7 @@ def inverted(matrix: Array, null: Array | None = None) -> tuple[Array, int]:
             return read_only((distinct / roots[:, None])[labels]), rank
     closed = _triangular_inverse(matrix) if lower else _closed_inverse(matrix, null)
     if closed is not None:
-        return read_only(closed), min(rows, cells if null is None else cells - 1)
+        return read_only(closed[0]), closed[1]
     _require_svd(rows, cells)
     try:
         left, values, right = _svd(matrix)
@@ -266,11 +266,8 @@ def memory() -> float:
         return math.inf
 
 
-def _closed_inverse(matrix: Array, null: Array | None) -> Array | None:
-    """The inverse of a large matrix that is not square, if it has twelve digits.
-
-    Its rank is full, but for the null vector.
-    """
+def _closed_inverse(matrix: Array, null: Array | None) -> tuple[Array, int] | None:
+    """The inverse and the rank of a large matrix that is not square, if it has twelve digits."""
     rows, cells = matrix.shape
     if rows < cells or (null is None and rows == cells):
         return closed_inverse(matrix)
@@ -278,17 +275,19 @@ def _closed_inverse(matrix: Array, null: Array | None) -> Array | None:
         longer = np.linalg.norm(matrix) / math.sqrt(cells) / np.linalg.norm(null)
         matrix = np.vstack([matrix, longer * null])
     turned = closed_inverse(matrix.T)
-    return None if turned is None else np.ascontiguousarray(turned[:rows].T)
+    if turned is None:
+        return None
+    return np.ascontiguousarray(turned[0][:rows].T), turned[1] - (null is not None)
 
 
-def _triangular_inverse(matrix: Array) -> Array | None:
+def _triangular_inverse(matrix: Array) -> tuple[Array, int] | None:
     """The inverse of a lower triangular R that is surely regular, by the norms of R and R^-1."""
     if not matrix.diagonal().all():
         return None
     with np.errstate(over="ignore", invalid="ignore"):
         inverse = scipy.linalg.solve_triangular(matrix, np.eye(len(matrix)), lower=True)
         condition = np.linalg.norm(matrix) * np.linalg.norm(inverse)
-    return np.asarray(inverse) if condition * RANK_CUTOFF < 1 else None
+    return (np.asarray(inverse), len(matrix)) if condition * RANK_CUTOFF < 1 else None
 
 
 def _svd(matrix: Array) -> tuple[Array, Array, Array]:

@@ -17,6 +17,7 @@ from pmldesign_solvers.operators.differences import Cells
 from pmldesign_solvers.operators.operator import (
     DIRECT_ENTRIES,
     EPS,
+    RANK_CUTOFF,
     SVD_ENTRIES,
     Array,
     Indices,
@@ -26,6 +27,8 @@ from pmldesign_solvers.operators.operator import (
 REGULAR, ALIKE = 1e-4, 1e-5
 """Least eigenvalue of R R^T, rows of norm 1, from which on an inverse of it keeps twelve digits;
 least norm of a row, as a part of the largest, so that none counts as zero."""
+VANISHING = RANK_CUTOFF / 10
+"""Length of a combination of rows of norm 1 that counts as zero."""
 FLOOR = 1e-13
 """Weights stay above this fraction of the largest, where their square roots still have digits."""
 
@@ -155,11 +158,19 @@ def right_inverse_of(strategy: Array) -> Array:
     if strategy.shape[0] == strategy.shape[1]:
         return np.asarray(np.linalg.inv(strategy))
     closed = closed_inverse(strategy)
-    return np.asarray(np.linalg.pinv(strategy)) if closed is None else closed
+    if closed is None or closed[1] < len(strategy):
+        return np.asarray(np.linalg.pinv(strategy))
+    return closed[0]
 
 
-def closed_inverse(strategy: Array) -> Array | None:
-    """R^T (R R^T)^-1 of a large wide R, if that has twelve digits."""
+def closed_inverse(strategy: Array) -> tuple[Array, int] | None:
+    """R^+ and the rank of a large wide R, if the inverse has twelve digits.
+
+    It is R^T (R R^T)^-1 if the rows are independent. If combinations of them vanish: with R = D S,
+    rows of S of norm 1, and S S^T = V diag(l) V^T without the l of these combinations, R = F Q for
+    F = D V diag(l^(1/2)) and Q = diag(l^(-1/2)) V^T S, whose rows are orthonormal, so that
+    R^+ = Q^T F^+.
+    """
     rows, cells = strategy.shape
     if rows >= cells or rows * cells <= SVD_ENTRIES:
         return None
@@ -167,10 +178,16 @@ def closed_inverse(strategy: Array) -> Array | None:
     norms = np.sqrt(gram.diagonal())
     if norms.min() <= ALIKE * norms.max():
         return None
-    if np.linalg.eigvalsh(gram / norms[:, None] / norms)[0] < REGULAR:
+    values, vectors = np.linalg.eigh(gram / norms[:, None] / norms)
+    kept = values >= REGULAR
+    if kept.all():
+        factor = scipy.linalg.cho_factor(gram, lower=True)
+        return np.asarray(scipy.linalg.cho_solve(factor, strategy).T), rows
+    if np.linalg.norm((vectors[:, ~kept] / norms[:, None]).T @ strategy) > VANISHING:
         return None
-    factor = scipy.linalg.cho_factor(gram, lower=True)
-    return np.asarray(scipy.linalg.cho_solve(factor, strategy).T)
+    roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
+    inverse = np.linalg.pinv(norms[:, None] * vectors * roots)
+    return strategy.T @ ((vectors / roots / norms[:, None]) @ inverse), len(roots)
 
 
 def counts(labels: Indices) -> Array:
