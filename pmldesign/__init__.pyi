@@ -1,15 +1,17 @@
 """The public names and their homes, for type checkers and for `__getattr__`."""
 
 from pmldesign import envelope as envelope
+from pmldesign import plots as plots
+from pmldesign import streams as streams
 from pmldesign.api import bounds as bounds
 from pmldesign.api import calibrate as calibrate
+from pmldesign.api import read as read
 from pmldesign.api import strategy as strategy
 from pmldesign.api import verify as verify
-from pmldesign.api import weighted as weighted
 from pmldesign.api import workload as workload
+from pmldesign.api import write as write
 from pmldesign.comparison.comparison import Comparison as Comparison
 from pmldesign.comparison.comparison import compare as compare
-from pmldesign.comparison.comparison import compare_all as compare_all
 from pmldesign.comparison.own import OwnMechanism as OwnMechanism
 from pmldesign.comparison.sweeping import Sweep as Sweep
 from pmldesign.comparison.sweeping import sweep as sweep
@@ -21,7 +23,6 @@ from pmldesign.designs.results import Design as Design
 from pmldesign.designs.targets.accuracy import Targets as Targets
 from pmldesign.designs.targets.least import LeastBudget as LeastBudget
 from pmldesign.designs.targets.least import least_budget as least_budget
-from pmldesign.error_bounds import Bound as Bound
 from pmldesign.errors import FileError as FileError
 from pmldesign.errors import InfeasibleError as InfeasibleError
 from pmldesign.errors import InvalidInputError as InvalidInputError
@@ -30,19 +31,9 @@ from pmldesign.errors import PartlyCheckedError as PartlyCheckedError
 from pmldesign.errors import PmldesignError as PmldesignError
 from pmldesign.errors import VacuousGuaranteeError as VacuousGuaranteeError
 from pmldesign.errors import VerificationError as VerificationError
-from pmldesign.files import read_channel as read_channel
-from pmldesign.files import read_guarantee as read_guarantee
-from pmldesign.files import read_strategy as read_strategy
-from pmldesign.files import read_workload as read_workload
-from pmldesign.files import write_strategy as write_strategy
-from pmldesign.files import write_workload as write_workload
 from pmldesign.mechanisms import Mechanism as Mechanism
 from pmldesign.mechanisms import compose as compose
 from pmldesign.mechanisms import mechanism as mechanism
-from pmldesign.mechanisms.losses import alpha_curve as alpha_curve
-from pmldesign.mechanisms.losses import leakage as leakage
-from pmldesign.plots.notebook import plot as plot
-from pmldesign.plots.notebook import progress as progress
 from pmldesign.privacy.calibration import Calibration as Calibration
 from pmldesign.privacy.guarantees import PML as PML
 from pmldesign.privacy.guarantees import ZCDP as ZCDP
@@ -54,23 +45,16 @@ from pmldesign.privacy.guarantees import Guarantee as Guarantee
 from pmldesign.privacy.guarantees import PureDP as PureDP
 from pmldesign.privacy.guarantees import RenyiDP as RenyiDP
 from pmldesign.privacy.neighbours import Neighbours as Neighbours
-from pmldesign.privacy.noise import Noise as Noise
-from pmldesign.privacy.public_sample import sampled_alpha as sampled_alpha
 from pmldesign.releases.costs.budget import Budget as Budget
+from pmldesign.releases.costs.ledger import Ledger as Ledger
 from pmldesign.releases.costs.plan import Plan as Plan
-from pmldesign.releases.costs.plan import parse_plan as parse_plan
-from pmldesign.releases.measured.files import read_measurements as read_measurements
 from pmldesign.releases.measured.measurements import Measurements as Measurements
-from pmldesign.releases.people.drafts import draft_schema as draft_schema
 from pmldesign.releases.people.schema import Schema as Schema
-from pmldesign.releases.people.schema import read_schema as read_schema
 from pmldesign.releases.publish import release as release
 from pmldesign.releases.result import Release as Release
-from pmldesign.strategies import BASELINES as BASELINES
 from pmldesign.strategies import Strategy as Strategy
 from pmldesign.strategies import baseline as baseline
 from pmldesign.verifier import Verification as Verification
 from pmldesign.workloads import Workload as Workload
-from pmldesign.workloads import named_workloads as named_workloads
 
 __version__: str

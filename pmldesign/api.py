@@ -1,8 +1,8 @@
-"""The public functions that read whatever they are given before they call the room that knows.
+"""Public functions that validate and read their arguments before they call the package below.
 
-`pmldesign.workload`, `strategy`, `calibrate` and `bounds`. The others, which take the same,
-are in their rooms: `factorize` and `optimize` in `designs`, `mechanism` and `leakage` in
-`mechanisms`, `compare` in `comparison`.
+`pmldesign.workload`, `strategy`, `calibrate`, `bounds`, `verify`, `read` and `write`. The others
+are in their packages: `factorize` and `optimize` in `designs`, `mechanism` in `mechanisms`,
+`compare` in `comparison`, `release` in `releases`.
 """
 
 from __future__ import annotations
@@ -13,30 +13,45 @@ from typing import Any
 
 from pmldesign.arguments import exponent, instance
 from pmldesign.designs.dispatch import factorize
+from pmldesign.designs.optimized import Optimized
 from pmldesign.designs.options import takes_options
 from pmldesign.designs.results import Design
+from pmldesign.designs.rows import LEAST_NORM
 from pmldesign.error_bounds import Bound, all_bounds
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
-from pmldesign.files import load_workload, read_strategy, read_workload
+from pmldesign.files import (
+    load_workload,
+    read_strategy,
+    read_workload,
+    write_strategy,
+    write_workload,
+)
+from pmldesign.files.kinds import kind_of
 from pmldesign.files.verification import verify_file as verify_against
 from pmldesign.files.workloads import is_matrix_path
+from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.calibration import Calibration
 from pmldesign.privacy.calibration import calibrate as calibrate_strategy
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.noise import Noise
+from pmldesign.releases.costs.ledger import Ledger
+from pmldesign.releases.measured.files import read_measurements
+from pmldesign.releases.measured.measurements import Answers, Measurements
 from pmldesign.releases.people.queries import parse_queries
-from pmldesign.releases.people.schema import as_schema
+from pmldesign.releases.people.schema import Schema, as_schema, read_schema
+from pmldesign.releases.result import Release
+from pmldesign.store import Kind
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.participation.schema import AnyParticipation, as_participation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.verifier import Verification
 from pmldesign.workloads import Workload, as_workload
 from pmldesign.workloads.beside import as_public
-from pmldesign.workloads.weighting import weighted as weigh
+from pmldesign.workloads.weighting import weighted
 
 
-def workload(value: Any, *, schema: Any = None) -> Workload:
+def workload(value: Any, *, schema: Any = None, weights: Any = None) -> Workload:
     """The queries to answer.
 
     Args:
@@ -45,16 +60,22 @@ def workload(value: Any, *, schema: Any = None) -> Workload:
             and a column for each cell, dense or sparse, a data frame of that form, or a Workload.
         schema: of people: a path, a dictionary, or a `Schema`. A text then names its attributes, as
             "sex*age + region" or "age:prefix".
+        weights: positive, shape (m,), or one number for all queries: what the error of each counts.
+            The workload is then diag(weights) A, and errors count the weights;
+            `Mechanism.unweighted` has those without.
 
     Raises:
         FileError: the file cannot be read.
-        InvalidInputError: the contents are not a workload, or the name is not known.
+        InvalidInputError: the contents are not a workload, the name is not known, or weights do
+            not fit or are not positive.
     """
     if schema is not None and isinstance(value, str) and not is_matrix_path(value):
-        return parse_queries(value, as_schema(schema)).workload
-    if isinstance(value, Path):
-        return read_workload(value)
-    return load_workload(value) if isinstance(value, str) else as_workload(value)
+        queries = parse_queries(value, as_schema(schema)).workload
+    elif isinstance(value, Path):
+        queries = read_workload(value)
+    else:
+        queries = load_workload(value) if isinstance(value, str) else as_workload(value)
+    return queries if weights is None else weighted(queries, weights)
 
 
 _queries = workload
@@ -65,7 +86,7 @@ def strategy(value: Any, workload: Any = None) -> Strategy:
     """What is to be measured.
 
     Args:
-        value: a file of `pmldesign optimize` or `write_strategy` (.npz), any other matrix file, the
+        value: a file of `pmldesign optimize` or `write` (.npz), any other matrix file, the
             name of a baseline ("tree") for the workload that is given, a matrix of shape (r, n)
             with a row for each measurement, or whatever has a strategy.
         workload: what is to be answered; without one a name is that of a workload, whose own
@@ -78,23 +99,6 @@ def strategy(value: Any, workload: Any = None) -> Strategy:
     if isinstance(value, Path) or (isinstance(value, str) and is_matrix_path(value)):
         return read_strategy(value)
     return as_strategy(value, None if workload is None else as_workload(workload))
-
-
-def weighted(workload: Any, weights: Any) -> Workload:
-    """The queries of a workload, each times its weight, with the structure that they had.
-
-    Args:
-        workload: A, shape (m, n), whatever `workload` takes.
-        weights: positive, shape (m,), or one number for all queries: what the error of each counts.
-
-    Returns:
-        diag(weights) A. Errors of mechanisms on it count the weights; `Mechanism.unweighted` has
-        those without.
-
-    Raises:
-        FileError, InvalidInputError: as `workload`; or weights that do not fit or are not positive.
-    """
-    return weigh(_queries(workload), weights)
 
 
 def calibrate(
@@ -138,8 +142,8 @@ def calibrate(
 @takes_options
 def bounds(
     workload: Any,
-    *,
     guarantee: Guarantee,
+    *,
     p: float | None = None,
     errors: Mapping[str, float] | None = None,
     known: Any = None,
@@ -207,7 +211,7 @@ def verify(
     """Check every number that a file claims, by code that shares nothing with the solvers.
 
     Args:
-        path: a strategy file of `write_strategy` or `pmldesign optimize` (.npz), measurements of
+        path: a strategy file of `write` or `pmldesign optimize` (.npz), measurements of
             `pmldesign release` (.npz), the manifest of a release (.json) or its table (.csv,
             .parquet), the certificate of `pmldesign envelope` (.json), or the state of `pmldesign
             stream`.
@@ -234,3 +238,64 @@ def verify(
 
     asked = _queries(workload, schema=form) if isinstance(workload, str) else workload
     return verify_against(path, workload=asked, weights=weights, parse=parse, schema=form.digest)
+
+
+Readable = Workload | Strategy | Measurements | Schema | Ledger
+"""What files hold."""
+
+
+def read(path: str | Path, *more: str | Path, schema: Any = None) -> Readable:
+    """What a file holds, told by its content.
+
+    Args:
+        path: a matrix (.npy, .npz, .csv, .mtx), which becomes a `Workload`; a strategy file (.npz),
+            a `Strategy` with the guarantee that it was made for; measurements of a release (.npz),
+            `Measurements`; a schema (.json), a `Schema`; or a ledger, a `Ledger`.
+        more: further measurements of the same people, combined with those of the first file.
+        schema: that of the release, for measurements.
+
+    Raises:
+        FileError: missing, unreadable, damaged, or of another kind.
+        InvalidInputError: several files that are not measurements, or that do not fit together.
+    """
+    kind = kind_of(path)
+    if more or kind == "measurements":
+        return read_measurements(path, *more, schema=schema)
+    if kind == "strategy":
+        return read_strategy(path)
+    if kind == Kind.LEDGER:
+        return Ledger(path)
+    return read_schema(path) if kind == "json" else read_workload(path)
+
+
+Writable = Workload | Design | Mechanism | Optimized | Measurements | Answers | Release
+"""What has a file."""
+
+
+def write(path: str | Path, value: Writable, *, mechanism: Mechanism | None = None) -> None:
+    """Write an object to a file, from which `read` makes it again.
+
+    Args:
+        path: .npz for a strategy or measurements; .npy, .npz, .csv or .mtx for a workload; .csv or
+            .parquet for the table of a release or of answers.
+        value: what to write; `Optimized` is the strategy of the best mechanism, with its noise, and
+            with the certificate if it is the strategy of least norm.
+        mechanism: for a `Design`, the noise that is to be written with it.
+
+    Raises:
+        FileError: another extension, or the file cannot be written.
+        InvalidInputError: no such object, or it is too large to be written out.
+    """
+    if isinstance(value, Optimized):
+        chosen = value.design if value.origin == LEAST_NORM else value.best
+        write_strategy(path, chosen, mechanism=value.best)
+    elif isinstance(value, Workload):
+        write_workload(path, value)
+    elif isinstance(value, Measurements | Answers | Release):
+        value.save(path)
+    else:
+        kinds = (
+            "a workload, a design, a mechanism, what optimize returns, measurements or a release"
+        )
+        instance("value", value, Design | Mechanism, kinds)
+        write_strategy(path, value, mechanism=mechanism)

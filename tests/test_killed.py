@@ -55,7 +55,7 @@ def watched(work, files, *, kill_at=None):
 def released(prepared, folder):
     np.save(folder / "x.npy", np.array([3, 1, 4, 1]))
     found = carry_out(prepared, folder / "x.npy", ledger=Ledger(folder / "ledger", budget=BUDGET))
-    found.write(folder / "t.csv")
+    found.save(folder / "t.csv")
 
 
 def test_a_release_killed_at_any_line_is_paid_for_or_not_published(prepared, tmp_path):

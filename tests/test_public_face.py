@@ -7,6 +7,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,7 +74,7 @@ def test_no_function_has_the_name_of_a_module():
             assert package.rpartition(".")[2] not in public, module.__name__
     names = {name for _, name, _ in pkgutil.iter_modules(pml.__path__)}
     submodules = {name for name in pml.__all__ if inspect.ismodule(getattr(pml, name))}
-    assert names & set(pml.__all__) == submodules == {"envelope"}
+    assert names & set(pml.__all__) == submodules == {"envelope", "plots", "streams"}
 
 
 def test_every_public_name_is_there_and_says_what_it_is_for():
@@ -107,7 +108,7 @@ def test_a_workload_is_taken_in_every_form(given):
     assert noisy.error() == pytest.approx(unit.error(), rel=2e-3)
     assert pml.mechanism(np.eye(4), given, guarantee=DP).error() > 0
     assert pml.mechanism("tree", given, guarantee=DP).error() > 0
-    (row,) = pml.compare(given, ["identity"]).rows
+    (row,) = pml.compare(given, strategies=["identity"]).rows
     assert row.error == pytest.approx(np.sqrt(10))  # variances 1, 2, 3 and 4
     bounds = pml.bounds(given, guarantee=DP, rel_gap=1e-3)
     assert [bound.name for bound in bounds if bound.holds]
@@ -120,10 +121,10 @@ def test_a_strategy_is_taken_in_every_form(given):
     assert pml.strategy(given).matrix.tolist() == PREFIX.tolist()
     scale = pml.calibrate(given, pml.PureDP(1), noise="laplace").scale
     assert scale == 4  # a record in the first cell counts in all four sums
-    assert pml.leakage(given, scale=2, alpha=0.1)["dp"] == 1.5
+    assert pml.envelope.leakage(given, scale=2, alpha=0.1)["dp"] == 1.5
     noisy = pml.mechanism(given, "prefix:4", guarantee=pml.PureDP(1))
     assert noisy.scale == 4
-    (row,) = pml.compare("prefix:4", [given], guarantee=pml.PureDP(1)).rows
+    (row,) = pml.compare("prefix:4", strategies=[given], guarantee=pml.PureDP(1)).rows
     assert row.scale == 4
 
 
@@ -171,7 +172,9 @@ def test_functions_that_design_show_and_take_every_option_of_a_design(function):
     with pytest.raises(
         pml.InvalidInputError, match="max_steps must be a whole number of at least 1"
     ):
-        function("prefix:4", *([["tree"]] if function is pml.compare else []), max_steps=0)
+        function(
+            "prefix:4", **({"strategies": ["tree"]} if function is pml.compare else {}), max_steps=0
+        )
 
 
 def test_queries_of_a_data_frame_are_called_by_its_index():
@@ -201,7 +204,7 @@ def objects():
     yield pml.strategy("tree", "prefix:4"), ["tree", "7 measurements of 4 cells"]
     yield best, ["prefix:4", "gamma_(2)", "add-remove", "optimal"]
     yield pml.mechanism(best, guarantee=DP), ["prefix:4", "scale", "rmse", "ApproxDP"]
-    yield pml.compare("prefix:4", ["tree", "identity"]), ["prefix:4"]
+    yield pml.compare("prefix:4", strategies=["tree", "identity"]), ["prefix:4"]
     yield pml.bounds(best, guarantee=DP)[0], ["at least"]
     yield pml.calibrate(PREFIX, DP, noise="laplace"), ["laplace noise of scale 4"]
 
@@ -221,3 +224,10 @@ def test_a_page_escapes_what_a_name_holds():
     shown = as_workload(PREFIX)
     shown.name = "<b>"
     assert "<b>" not in shown._repr_html_()
+
+
+def test_names_are_few_and_those_of_submodules_in_the_reference_are_there():
+    assert len(dir(pml)) <= 60
+    text = (Path(__file__).parent.parent / "docs" / "reference" / "python.md").read_text()
+    for module, name in re.findall(r"^\.\. auto\w+:: pmldesign\.(\w+)\.(\w+)$", text, re.MULTILINE):
+        assert getattr(getattr(pml, module), name).__doc__, name

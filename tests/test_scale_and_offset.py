@@ -62,7 +62,7 @@ def test_a_strategy_with_constants_in_its_rows(offset):
 def test_all_strategies_and_the_search_with_constants(guarantee, little_work):
     names = ["identity", "tree", "workload"]
     tables = [
-        compare(TRIANGLE + offset, names, guarantee=guarantee, noise="laplace")
+        compare(TRIANGLE + offset, strategies=names, guarantee=guarantee, noise="laplace")
         for offset in OFFSETS[:2]
     ]
     plain, moved = ({row.strategy: row.error for row in table.rows} for table in tables)

@@ -52,7 +52,7 @@ def publish(folder):
     queries = pml.workload(QUERIES, schema=schema)
     best = pml.optimize(queries, guarantee=pml.ApproxDP(0.1, 1e-6), noise="gaussian").best
     found = best.release(folder / "people.csv", schema=schema)
-    found.to_csv(folder / "tables.csv")
+    found.save(folder / "tables.csv")
     return found
 
 

@@ -56,5 +56,5 @@ def command(asked: Asked) -> None:
         nearest=asked.nearest,
     )
     if asked.output is not None:
-        answers.write(asked.output)
+        answers.save(asked.output)
     asked.outputs.deliver(answers_document(measured, answers))

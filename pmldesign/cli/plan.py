@@ -29,9 +29,9 @@ def command(asked: Asked) -> None:
     release --ledger FILE --budget epsilon=E,delta=D --plan PLAN` a ledger holds them to it.
     """
     from pmldesign.privacy.noise import Noise
-    from pmldesign.releases.costs.plan import parse_plan, without_plan
+    from pmldesign.releases.costs.plan import Plan, without_plan
 
-    planned, delta = parse_plan(asked.plan), asked.delta
+    planned, delta = Plan.parse(asked.plan), asked.delta
     together, chosen_later = planned.epsilon(delta), without_plan(planned, delta)
     releases = [
         {"noise": part.noise.value, "ratio": part.ratio, "count": count}

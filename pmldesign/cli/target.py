@@ -143,8 +143,8 @@ def command(asked: Asked) -> None:
     with progress() as callback:
         budget = least_budget(
             queries,
-            accuracy,
             guarantee,
+            targets=accuracy,
             noise=noise,
             effort=asked.limits.effort,
             budget_gap=gap,

@@ -100,15 +100,37 @@ class Comparison(Drawn):
 @takes_options
 def compare(
     workload: Any,
-    strategies: Iterable[Any],
-    *,
-    p: float | Sequence[float] = 2.0,
     guarantee: Guarantee | None = None,
+    *,
+    strategies: Iterable[Any],
+    p: float | Sequence[float] = 2.0,
     noise: NoiseChoice = "auto",
     known: Any = None,
     **options: Any,
 ) -> Comparison:
-    """Compare strategies on one workload under one guarantee, or none; see `compare_all`."""
+    """Compare strategies on one workload under one guarantee, or none.
+
+    Args:
+        workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
+        guarantee: the noise is calibrated to it; None for a scale equal to the sensitivity.
+        strategies: names ("design", "least-norm", those of baselines, "tree:4",
+            "weighted-tree:4"), strategies, factorizations, mechanisms, matrices, or mechanisms of
+            your own (`OwnMechanism`), in the order of the rows.
+        p: one or several values in [2, inf].
+        noise: "gaussian", "laplace", or "auto" for the better one of those that can meet the
+            guarantee, for each strategy and p (Gaussian without a guarantee).
+        known: queries whose answers are public and not protected: "total", or whatever
+            `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
+        options: of every design made here, as for `factorize`.
+
+    Returns:
+        The comparison; after Ctrl-C with what is finished.
+
+    Raises:
+        InvalidInputError: an unknown name, a strategy that cannot answer the workload (the first
+            row that it cannot answer is named), or an argument out of range.
+        InfeasibleError, VacuousGuaranteeError: as in `mechanism`.
+    """
     return compare_all(
         [workload],
         strategies,

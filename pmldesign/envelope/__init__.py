@@ -1,4 +1,6 @@
-"""Finite channels: pointwise maximal leakage, and its envelope under any post-processing."""
+"""Pointwise maximal leakage: of finite channels, their envelope, and noise on a strategy."""
+
+from typing import TYPE_CHECKING
 
 from pmldesign.envelope.bounds import RandomizedResponseBounds as RandomizedResponseBounds
 from pmldesign.envelope.bounds import binary_envelope as binary_envelope
@@ -31,3 +33,26 @@ from pmldesign.envelope.mechanisms import quantized_gaussian as quantized_gaussi
 from pmldesign.envelope.mechanisms import quantized_laplace as quantized_laplace
 from pmldesign.envelope.mechanisms import randomized_response as randomized_response
 from pmldesign.envelope.programs import failure_program as failure_program
+from pmldesign_solvers import face as _face
+
+if TYPE_CHECKING:
+    from pmldesign.mechanisms.losses import alpha_curve as alpha_curve
+    from pmldesign.mechanisms.losses import leakage as leakage
+    from pmldesign.privacy.public_sample import sampled_alpha as sampled_alpha
+
+_OF_NOISE = {
+    "mechanisms.losses": "alpha_curve leakage",
+    "privacy.public_sample": "sampled_alpha",
+}
+_of_noise = _face("pmldesign", _OF_NOISE)
+
+
+def __getattr__(name: str) -> object:
+    try:
+        return _of_noise(name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *" ".join(_OF_NOISE.values()).split()])

@@ -203,7 +203,7 @@ def read_unweighted(path: PathName) -> str | None:
 
 def read_guarantee(path: PathName) -> Guarantee | None:
     """The guarantee that a file was made for, None if it has none; raises as `read_strategy`."""
-    return _checked_guarantee(file_name(as_path(path)), read_held(path)[1])
+    return read_strategy(path).guarantee
 
 
 def read_noise(path: PathName) -> str | None:
@@ -283,10 +283,11 @@ def _read_archive(path: Path) -> tuple[Strategy, dict[str, Any]] | None:
             if "header" not in arrays:
                 return None
             header = _checked_header(name, arrays)
-            _checked_guarantee(name, header)
-            strategy = _read_arrays(name, arrays, header)
+            guarantee = _checked_guarantee(name, header)
             schema = as_participation(header.get("participation"))
-            return with_participation(strategy, schema), header
+            strategy = with_participation(_read_arrays(name, arrays, header), schema)
+            strategy.guarantee = guarantee
+            return strategy, header
         except PmldesignError:
             raise
         except MemoryError:

@@ -7,7 +7,7 @@ __getattr__ = face(
     {
         "costs.budget": "Budget charge_of cost_of parse_budget",
         "costs.ledger": "Account Ledger noise_for read_ledger share_of",
-        "costs.plan": "PlannedNoise parse_plan without_plan",
+        "costs.plan": "Plan PlannedNoise without_plan",
         "costs.unit": "Unit unit_of",
         "estimates": "all_within consistent_tables",
         "intervals": "cube_half_widths half_widths",

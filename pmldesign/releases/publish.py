@@ -256,7 +256,7 @@ def release(
     simultaneous: bool = False,
     nonnegative: bool = False,
     integers: bool = False,
-    ledger: PathName | None = None,
+    ledger: Ledger | PathName | None = None,
     budget: Budget | str | None = None,
     plan: Plan | str | None = None,
     people: str | None = None,
@@ -278,10 +278,10 @@ def release(
         nonnegative: no negative cells, all answers consistent (`post_processing`).
         integers: whole cells, likewise.
         ledger: of what releases about these people have cost: a file, or a database that several
-            machines share (postgresql://...); data are a path then.
+            machines share (postgresql://...), or a `Ledger`; data are a path then.
         budget: with which a new ledger begins, such as "epsilon=3,delta=1e-6".
         plan: the noise of all releases of a new ledger, such as "4*laplace:0.1 + gaussian:0.5,1e-7"
-            (`parse_plan`).
+            (`Plan.parse`).
         people: what the people of the ledger are called.
         same_people: whether data of another content than before are about the same people.
         own_grid: whether Laplace noise is drawn on the whole numbers that are measured: less noise,
@@ -334,9 +334,9 @@ def carry_out(
         release = prepared.publish(counts, sampler)
         if measurements is not None:
             assert release.measurements is not None
-            release.measurements.write(measurements)
+            release.measurements.save(measurements)
         if output is not None:
-            release.write(output)
+            release.save(output)
         return release
 
     if ledger is None:

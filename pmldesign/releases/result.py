@@ -59,11 +59,7 @@ class Release(Drawn):
         """The table as a data frame of polars."""
         return self.table.to_frame()
 
-    def to_csv(self, path: PathName) -> None:
-        """Write the manifest, then the table; see `write`."""
-        self.write(path)
-
-    def write(self, path: PathName) -> None:
+    def save(self, path: PathName) -> tuple[Path, ...]:
         """Write the manifest beside the table, and the table last: its name appears at the end.
 
         The manifest has the hash of its table, so that an older table is told from its own. Smaller
@@ -71,6 +67,9 @@ class Release(Drawn):
 
         Args:
             path: .csv or .parquet.
+
+        Returns:
+            The files that are written, the table first.
 
         Raises:
             FileError: another extension, or the folder takes no files.
@@ -91,6 +90,7 @@ class Release(Drawn):
             if not rows:
                 remove_beside(path, name)
         sync_folder(Path(os.path.realpath(path)).parent)
+        return (Path(path), manifest_path(path), *(beside_path(path, name) for name in beside))
 
     def _beside(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], ...]]]:
         """Smaller tables in files of their own, by what these are called."""

@@ -47,6 +47,7 @@ from pmldesign_solvers.operators.operator import COMPLETE, Array, Flags, power_m
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pmldesign.privacy.guarantees import Guarantee
     from pmldesign.strategies.participation.schema import AnyParticipation
     from pmldesign.strategies.row_kinds import RowKinds
     from pmldesign_solvers.streams.chain import RunningSums
@@ -86,6 +87,8 @@ class Strategy(Measurable, Drawn, Displayed):
     """How often a person takes part; None for once."""
     workload: Workload | None = None
     """The queries that are measured themselves, where R is made of them."""
+    guarantee: Guarantee | None = None
+    """The guarantee that a strategy file was made for."""
     _inverse: Array | None = None
     _uncentred: Strategy | None = None
     _centred: tuple[Public, Strategy] | None = None

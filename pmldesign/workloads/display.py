@@ -40,14 +40,14 @@ class Drawn:
     __slots__ = ()
 
     def plot(self) -> Any:
-        """The picture as a matplotlib figure (the plot extra), as `pmldesign.plot` draws it.
+        """The picture as a matplotlib figure (the plot extra), as `pmldesign.plots.plot` draws it.
 
         Raises:
             InvalidInputError: it is too large to be drawn.
         """
         import pmldesign
 
-        return pmldesign.plot(self)
+        return pmldesign.plots.plot(self)
 
 
 def data_frame(

@@ -373,7 +373,7 @@ def test_a_missing_extra_is_refused_alike_everywhere(
     (tmp_path / "people.csv").write_text("sex\nF\nM\n")
     (tmp_path / "schema.json").write_text('{"attributes": [{"name": "sex", "keys": ["F", "M"]}]}')
     (tmp_path / "study.toml").write_text('workloads = ["prefix:4"]\nstrategies = ["tree"]\n')
-    pml.write_strategy(tmp_path / "strategy.npz", pml.mechanism(np.eye(4), "prefix:4"))
+    pml.write(tmp_path / "strategy.npz", pml.mechanism(np.eye(4), "prefix:4"))
     refused(*line.split(), code=INPUT, says=f"install it with: pip install 'pmldesign[{extra}]'")
 
 

@@ -88,7 +88,7 @@ def test_a_strategy_file_keeps_the_guarantee(run):
         run("optimize", "prefix:4", "--guarantee", "zcdp:0.5", "-o", "s.npz", *BRIEFLY).exit_code
         == 0
     )
-    assert pml.read_guarantee("s.npz") == pml.ZCDP(0.5)
+    assert pml.read("s.npz").guarantee == pml.ZCDP(0.5)
 
 
 def test_a_release_has_the_noise_of_its_budget(run):
@@ -118,16 +118,18 @@ def test_leakage_at_a_given_alpha(run):
     shown = run.json(
         "calibrate", "prefix:4", "--epsilon", 1, "--at-alpha", 0.1, "--noise", "laplace"
     )
-    exact = pml.leakage("prefix:4", scale=shown["scale"], alpha=0.1)["leakage_upper"]
+    exact = pml.envelope.leakage("prefix:4", scale=shown["scale"], alpha=0.1)["leakage_upper"]
     assert shown["privacy"]["leakage"] == {"alpha": 0.1, "delta": None, "epsilon": exact}
     shown = run.json(
         "calibrate", "prefix:4", "--guarantee", "gdp:0.3", "--at-alpha", 0.1, "--noise", "gaussian"
     )
     leaked = shown["privacy"]["leakage"]
     at = {"scale": shown["scale"], "alpha": 0.1, "noise": "gaussian"}
-    delta = pml.leakage("prefix:4", epsilon=leaked["epsilon"], **at)["envelope"]
+    delta = pml.envelope.leakage("prefix:4", epsilon=leaked["epsilon"], **at)["envelope"]
     assert delta <= leaked["delta"] == 1e-6
-    less = pml.leakage("prefix:4", epsilon=leaked["epsilon"] * (1 - 1e-5), **at)["envelope"]
+    less = pml.envelope.leakage("prefix:4", epsilon=leaked["epsilon"] * (1 - 1e-5), **at)[
+        "envelope"
+    ]
     assert less > 1e-6
     text = run("calibrate", "prefix:4", "--epsilon", 100, "--at-alpha", 0.1).stdout
     assert "as much as any mechanism leaks" in text

@@ -222,15 +222,15 @@ def test_thousands_of_columns_are_compared_in_pairs():
     # bounds by the largest distance alone are far above the exact loss
     R = np.random.default_rng(0).integers(0, 9, (2, 2100)).astype(float)
     D = np.abs(R[:, :, None] - R[:, None, :]).sum(axis=0)
-    shown = pml.leakage(R, scale=3.0, alpha=1e-4)
+    shown = pml.envelope.leakage(R, scale=3.0, alpha=1e-4)
     assert shown["leakage_upper"] == pytest.approx(corollary_1_in_rows(D / 3, 1e-4), rel=1e-9)
 
 
 def test_a_curve_begins_with_the_leakage_of_thousands_of_columns():
     R = np.random.default_rng(0).integers(0, 9, (2, 2100)).astype(float)
     asked = {"scale": 3.0, "alpha": 1e-4}
-    curve = pml.alpha_curve(R, **asked, shares=(1.0,))
-    assert curve["leakage_upper"] == [pml.leakage(R, **asked)["leakage_upper"]]
+    curve = pml.envelope.alpha_curve(R, **asked, shares=(1.0,))
+    assert curve["leakage_upper"] == [pml.envelope.leakage(R, **asked)["leakage_upper"]]
 
 
 def test_every_row_is_announced(run, monkeypatch):
@@ -245,7 +245,7 @@ def test_distances_of_counts_write_no_matrix(monkeypatch):
     for room in (queries, written_queries):
         monkeypatch.setattr(room, "as_matrix", None)
     j = np.arange(2100)
-    shown = pml.leakage(pml.strategy("prefix:2100"), scale=300.0, alpha=1e-4)
+    shown = pml.envelope.leakage(pml.strategy("prefix:2100"), scale=300.0, alpha=1e-4)
     D = np.abs(np.subtract.outer(j, j)) / 300
     assert shown["leakage_upper"] == pytest.approx(corollary_1_in_rows(D, 1e-4), rel=1e-9)
     assert shown["dp"] == pytest.approx(2099 / 300, rel=1e-12)

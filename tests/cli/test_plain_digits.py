@@ -7,7 +7,7 @@ from pmldesign.cli import main, target
 from pmldesign.cli.options import fields
 from pmldesign.errors import PmldesignError
 from pmldesign.files import load_channel
-from pmldesign.releases import parse_budget, parse_plan
+from pmldesign.releases import Plan, parse_budget
 from pmldesign.workloads import expand_family, parse_workload
 
 ODD = ("1_0", "\uff11", "\u0663", "0_1", "1\u0660")
@@ -41,10 +41,10 @@ PLACES = "state,county\nA,a\nA,b\n"
         (lambda text: fields.numbers("--alpha", text, example="0.1"), "{}"),
         (lambda text: fields.numbers("--alpha", text, example="0.1"), "1,{}"),
         (lambda text: target._named(text, "A+B"), "A={}"),
-        (parse_plan, "{}*laplace:0.1"),
-        (parse_plan, "laplace:{}"),
-        (parse_plan, "gaussian:mu={}"),
-        (parse_plan, "gaussian:1,{}e-9"),
+        (Plan.parse, "{}*laplace:0.1"),
+        (Plan.parse, "laplace:{}"),
+        (Plan.parse, "gaussian:mu={}"),
+        (Plan.parse, "gaussian:1,{}e-9"),
         (parse_budget, "epsilon={}"),
         (parse_budget, "epsilon=1,delta={}e-9"),
         (parse_workload, "{}*total:2+total:2"),

@@ -11,7 +11,7 @@ from pmldesign.strategies import as_participation
 
 EPSILON, DELTA, LEAST = 0.1234567891, 1.23456789e-10, 1.2345678901234567e-05
 NAMED = "sex + age"
-SAMPLE = pml.sampled_alpha([50000, 0, 90000, 123456], 0.987654321)
+SAMPLE = pml.envelope.sampled_alpha([50000, 0, 90000, 123456], 0.987654321)
 ALPHAS = (LEAST, (0.12345678901234567, 0.2, 0.30000000000000004, LEAST), SAMPLE)
 NEIGHBOURS = [("add-remove", ""), ("replace", ""), ("replace", "total"), ("replace", NAMED)]
 ROWS = (None, "3,any", "12,one-per=cell", "12,one-per=1x2x2")

@@ -157,7 +157,7 @@ def test_damaged_strategies_are_refused_without_a_traceback(run, structured, cha
     factors = [pml.strategy("identity", f"prefix:{n}") for n in (6, 4)]
     weighted = ProductStrategy("weighted", factors, weights=np.linspace(1, 2, 24))
     noisy = pml.mechanism(weighted, UNION, guarantee=pml.ApproxDP(1, 1e-6), noise="gaussian")
-    pml.write_strategy("u.npz", noisy)
+    pml.write("u.npz", noisy)
     with np.load("u.npz") as arrays:
         kept = {**arrays, **change}
     np.savez("u.npz", **{name: value for name, value in kept.items() if value is not None})
@@ -248,7 +248,7 @@ def test_products_of_queries_are_measured_by_their_structure(run, monkeypatch):
 def test_cells_of_products_are_compared_in_pairs_without_a_matrix(monkeypatch):
     monkeypatch.setattr("pmldesign.workloads.kronecker.KroneckerWorkload.to_dense", None)
     monkeypatch.setattr(ProductStrategy, "matrix", None)
-    shown = pml.leakage(pml.workload("prefix:64*prefix:35"), scale=300.0, alpha=1e-4)
+    shown = pml.envelope.leakage(pml.workload("prefix:64*prefix:35"), scale=300.0, alpha=1e-4)
     # cell (i, j) is in (64 - i)(35 - j) queries, two cells in those of the later one of each
     i, j = np.divmod(np.arange(64 * 35), 35)
     later = (64 - np.maximum.outer(i, i)) * (35 - np.maximum.outer(j, j))

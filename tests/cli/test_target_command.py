@@ -21,7 +21,7 @@ def test_census_beside_equal_noise(run):
     assert min(rows.values()) == rows["design"]
     assert rows["equal noise"] > rows["design"]
     promise = pml.ApproxDP(epsilon["enough"], 1e-6)
-    assert pml.read_guarantee("p12.npz") == promise
+    assert pml.read("p12.npz").guarantee == promise
     noisy = pml.mechanism(
         pml.strategy(Path("p12.npz")), "census-p12", guarantee=promise, noise="gaussian"
     )

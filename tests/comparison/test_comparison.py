@@ -24,7 +24,7 @@ NAMES = ["tree", "tree:3", "haar", "identity", "workload", "square-root"]
 @pytest.mark.parametrize("guarantee", [None, PureDP(0.5), ApproxDP(1.0, 1e-6), PML(1.0, 0.05)])
 def test_rows_are_those_of_the_mechanisms(guarantee):
     workload = parse_workload("prefix:9")
-    shown = compare(workload, NAMES, p=[2, 4, math.inf], guarantee=guarantee)
+    shown = compare(workload, strategies=NAMES, p=[2, 4, math.inf], guarantee=guarantee)
     expected = [(p, name) for p in (2.0, 4.0, math.inf) for name in NAMES]
     assert [(row.p, row.strategy) for row in shown.rows] == expected
     for row in shown.rows:
@@ -44,7 +44,7 @@ def moment_root(p):
 
 
 def test_the_optimum_is_designed_for_every_p():
-    shown = compare("prefix:8", ["least-norm", "tree"], p=(2, 4))
+    shown = compare("prefix:8", strategies=["least-norm", "tree"], p=(2, 4))
     assert set(shown.designs) == {2.0, 4.0}
     for p, made in shown.designs.items():
         row = next(row for row in shown.rows if (row.strategy, row.p) == ("least-norm", p))
@@ -57,14 +57,14 @@ def test_the_optimum_is_designed_for_every_p():
 
 def test_strategies_of_the_caller():
     mine = Strategy("mine", 3 * np.eye(5))
-    shown = compare(np.tril(np.ones((5, 5))), [mine, "identity"], p=3)
+    shown = compare(np.tril(np.ones((5, 5))), strategies=[mine, "identity"], p=3)
     assert [row.strategy for row in shown.rows] == ["mine", "identity"]
     assert shown.rows[0].error == pytest.approx(shown.rows[1].error, rel=1e-12)
     assert shown.rows[0].sensitivity == 3
 
 
 def test_rows_convert_to_the_documented_keys():
-    row = compare("prefix:3", ["identity"]).rows[0]
+    row = compare("prefix:3", strategies=["identity"]).rows[0]
     assert list(row.to_json()) == [
         "name",
         "p",
@@ -94,7 +94,7 @@ def test_what_cannot_be_compared_is_refused_before_any_design(monkeypatch):
         (["least-norm"], {"neighbours": "both"}, InvalidInputError, "neighbours must be"),
     ]:
         with pytest.raises(error, match=words):
-            compare("prefix:4", strategies, **options)
+            compare("prefix:4", strategies=strategies, **options)
 
 
 GUARANTEES = (None, PureDP(0.5), ApproxDP(1.0, 1e-6), PML(1.0, 0.05), ApproxDP(2.0, 1e-9))
@@ -105,7 +105,7 @@ def test_all_combinations_are_those_of_single_comparisons():
     workloads = ["prefix:4", "prefix:2*histogram:3"]
     found = compare_all(workloads, names, p=[2, 3, math.inf], guarantees=GUARANTEES)
     single = [
-        compare(workload, names, p=[2, 3, math.inf], guarantee=guarantee)
+        compare(workload, strategies=names, p=[2, 3, math.inf], guarantee=guarantee)
         for workload in workloads
         for guarantee in GUARANTEES
     ]
@@ -139,7 +139,9 @@ def test_pseudo_inverses_are_computed_once_for_all_p_and_guarantees(monkeypatch)
 
 
 def test_norm_of_a_row_is_its_error_without_noise_and_guarantee():
-    shown = compare("prefix:8", ["least-norm", "tree"], p=[2, 5, math.inf], noise="gaussian")
+    shown = compare(
+        "prefix:8", strategies=["least-norm", "tree"], p=[2, 5, math.inf], noise="gaussian"
+    )
     for row in shown.rows:
         c = 1.0 if math.isinf(row.p) else moment_root(row.p)
         assert row.error == pytest.approx(c * row.norm, rel=1e-9)
@@ -162,7 +164,7 @@ def test_lower_bounds_of_rows_are_those_of_the_bounds(guarantee, noise):
         noise = "auto"
     workload = parse_workload("prefix:6")
     shown = compare(
-        workload, ["least-norm", "identity"], p=[2, 4], guarantee=guarantee, noise=noise
+        workload, strategies=["least-norm", "identity"], p=[2, 4], guarantee=guarantee, noise=noise
     )
     for row in shown.rows:
         norm = shown.designs[row.p].certificate
@@ -192,20 +194,22 @@ def test_lower_bounds_of_rows_are_those_of_the_bounds(guarantee, noise):
 
 
 def test_without_a_design_there_are_no_bounds():
-    rows = compare("prefix:4", ["tree"], guarantee=PureDP(1.0)).rows
+    rows = compare("prefix:4", strategies=["tree"], guarantee=PureDP(1.0)).rows
     assert [(row.lower_bound, row.over_lower_bound, row.class_bound) for row in rows] == [
         (None, None, None)
     ]
 
 
 def test_records_have_every_column():
-    row = compare("prefix:3", ["least-norm"], guarantee=EnvelopePML(0.5, 1e-3, 0.1)).rows[0]
+    row = compare(
+        "prefix:3", strategies=["least-norm"], guarantee=EnvelopePML(0.5, 1e-3, 0.1)
+    ).rows[0]
     record = row.to_record()
     assert (record["workload"], record["epsilon"], record["delta"]) == ("prefix:3", 0.5, 1e-3)
     assert record["alpha"] == 0.1
     assert {**record, **row.to_json()} == record
     assert record["over_lower_bound"] == row.error / row.lower_bound
-    plain = compare("prefix:3", ["tree"]).rows[0].to_record()
+    plain = compare("prefix:3", strategies=["tree"]).rows[0].to_record()
     assert [plain[key] for key in ("epsilon", "delta", "alpha", "lower_bound")] == [None] * 4
 
 
@@ -258,7 +262,7 @@ def test_the_limit_of_time_covers_the_searches_of_a_design(monkeypatch):
         return search(*arguments, time_limit=time_limit, **options)
 
     monkeypatch.setattr(laplace_search, "laplace_design", recorded)
-    compare("prefix:3", ["design"], guarantee=PureDP(1.0), time_limit=1e6)
+    compare("prefix:3", strategies=["design"], guarantee=PureDP(1.0), time_limit=1e6)
     assert 0 < limits[0].left() <= 1e6
 
 
@@ -308,12 +312,12 @@ def test_ctrl_c_between_tables_keeps_what_is_finished(after, monkeypatch):
 
 def test_rows_say_what_their_noise_satisfies():
     for guarantee in (ApproxDP(1, 1e-6), ZCDP(0.3), PML(1, 0.1)):
-        table = compare("prefix:6", ["tree", "identity"], guarantee=guarantee)
+        table = compare("prefix:6", strategies=["tree", "identity"], guarantee=guarantee)
         for row, record in zip(table.rows, table.to_records(), strict=True):
             noisy = mechanism(row.strategy, "prefix:6", guarantee=guarantee, noise=row.noise)
             assert record["satisfied_rho"] == noisy.privacy.rho
             assert record["satisfied_mu"] == noisy.privacy.mu
             pure = None if row.noise == "gaussian" else noisy.privacy.pure
             assert record["satisfied_epsilon"] == pure
-    plain = compare("prefix:6", ["tree"]).to_records()[0]
+    plain = compare("prefix:6", strategies=["tree"]).to_records()[0]
     assert plain["satisfied_rho"] is plain["satisfied_epsilon"] is None

@@ -25,7 +25,7 @@ def test_our_noise_as_your_own_has_our_row(relation, p):
     guarantee = pml.PureDP(0.7, relation)
     own = pml.OwnMechanism("mine", "tree", laplace)
     ours, mine = pml.compare(
-        "prefix:8", ["tree", own], guarantee=guarantee, p=p, noise="laplace"
+        "prefix:8", strategies=["tree", own], guarantee=guarantee, p=p, noise="laplace"
     ).rows
     assert mine.noise == "own"
     assert mine.privacy is None
@@ -40,7 +40,7 @@ def test_the_sensitivity_has_the_norm_asked_for(norm, size):
     own = pml.OwnMechanism(
         "mine", np.array([[2.0, 0], [1, 1]]), lambda *asked: seen.append(asked) or 1.0, norm
     )
-    pml.compare("histogram:2", [own])
+    pml.compare("histogram:2", strategies=[own])
     assert seen[0][0] is None
     assert seen[0][1] == pytest.approx(size)
 
@@ -49,7 +49,7 @@ def test_better_noise_is_the_better_row_and_no_bound_is_beaten():
     guarantee = pml.PureDP(3)
     rows = pml.compare(
         "histogram:4",
-        ["design", pml.OwnMechanism("staircase", "identity", staircase)],
+        strategies=["design", pml.OwnMechanism("staircase", "identity", staircase)],
         guarantee=guarantee,
         noise="laplace",
         own_grid=False,
@@ -65,13 +65,13 @@ def test_a_reconstruction_of_your_own_is_used_and_checked():
     first, cells = np.array([[1.0, 0, 0, 0, 0]]), np.array([[0.0, 1, 1, 1, 1]])
     total = np.ones((1, 4))
     mine = [pml.OwnMechanism("mine", R, laplace, reconstruction=L) for L in (first, cells)]
-    rows = pml.compare(total, [*mine, R], guarantee=pml.PureDP(1), noise="laplace").rows
+    rows = pml.compare(total, strategies=[*mine, R], guarantee=pml.PureDP(1), noise="laplace").rows
     assert [row.error**2 for row in rows[:2]] == pytest.approx([8.0, 32.0])
     # least squares is the best: weights 4/5 and 1/5 of the two
     assert rows[2].error ** 2 == pytest.approx(8 * 4 / 5)
     wrong = pml.OwnMechanism("mine", R, laplace, reconstruction=2 * first)
     with pytest.raises(pml.InvalidInputError, match="must be the workload; an entry is 1 off"):
-        pml.compare(total, [wrong], guarantee=pml.PureDP(1))
+        pml.compare(total, strategies=[wrong], guarantee=pml.PureDP(1))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,9 @@ def test_a_reconstruction_of_your_own_is_used_and_checked():
 )
 def test_what_cannot_be_compared_is_refused(own, options, words):
     with pytest.raises(pml.InvalidInputError, match=words):
-        pml.compare("prefix:4", [pml.OwnMechanism(*own)], guarantee=pml.PureDP(1), **options)
+        pml.compare(
+            "prefix:4", strategies=[pml.OwnMechanism(*own)], guarantee=pml.PureDP(1), **options
+        )
 
 
 def test_arguments_are_checked():

@@ -95,7 +95,7 @@ def test_nothing_measured_and_what_is_not_known():
 @pytest.mark.parametrize("p", [2, 4, math.inf])
 def test_bounds_stay_below_what_attains_them(p):
     """Eight counts at epsilon 3: no mechanism is better than the geometric law."""
-    (row,) = compare("histogram:8", ["identity"], p=p, guarantee=pml.PureDP(3)).rows
+    (row,) = compare("histogram:8", strategies=["identity"], p=p, guarantee=pml.PureDP(3)).rows
     assert row.noise == OWN
     law, k = law_of_sum((1,), 1 / 3)
     single = (law @ np.abs(k) ** float(min(p, 4))) ** (1 / min(p, 4))
@@ -104,7 +104,7 @@ def test_bounds_stay_below_what_attains_them(p):
     size = single * (1 if math.isinf(p) else 8 ** (1 / p))
     assert row.error == pytest.approx(size, rel=1e-9)
     asked = {"p": p, "guarantee": pml.PureDP(3), "effort": "quick"}
-    rows = compare("histogram:8", ["design", "identity"], **asked).rows
+    rows = compare("histogram:8", strategies=["design", "identity"], **asked).rows
     for row in rows:
         assert row.noise == OWN
         assert row.lower_bound <= row.error
@@ -114,7 +114,7 @@ def test_bounds_stay_below_what_attains_them(p):
 
 
 def test_the_value_at_epsilon_three():
-    (row,) = compare("histogram:8", ["identity"], guarantee=pml.PureDP(3)).rows
+    (row,) = compare("histogram:8", strategies=["identity"], guarantee=pml.PureDP(3)).rows
     assert row.error == pytest.approx(math.sqrt(8) / (math.sqrt(2) * math.sinh(1.5)), rel=1e-12)
     assert row.error == pytest.approx(0.9393, abs=5e-5)
     assert row.rmse == pytest.approx(row.error / math.sqrt(8))
@@ -130,7 +130,7 @@ def test_no_bound_exceeds_a_row_of_whole_numbers(seed):
         promise = pml.PureDP(epsilon)
         for p in (2, 4, math.inf):
             asked = {"p": p, "guarantee": promise, "own_grid": True, "effort": "quick"}
-            shown = compare(queries, ["design", *strategies], **asked)
+            shown = compare(queries, strategies=["design", *strategies], **asked)
             assert {row.noise for row in shown.rows[1:]} == {OWN}
             assert all(row.lower_bound <= row.error for row in shown.rows)
             assert shown.rows[0].error == min(row.error for row in shown.rows)
@@ -139,7 +139,7 @@ def test_no_bound_exceeds_a_row_of_whole_numbers(seed):
 def test_the_design_is_the_identity_where_its_grid_is_best():
     names = ["design", "tree", "haar", "identity", "workload"]
     asked = {"guarantee": pml.PureDP(8), "effort": "quick"}
-    rows = compare("prefix:64", names, **asked).rows
+    rows = compare("prefix:64", strategies=names, **asked).rows
     expected = geometric_deviation(8) * math.sqrt(64 * 65 / 2)
     assert rows[0].error == pytest.approx(expected, rel=1e-9)
     assert rows[0].error == min(row.error for row in rows)
@@ -149,22 +149,22 @@ def test_the_design_is_the_identity_where_its_grid_is_best():
     best = pml.optimize("prefix:64", **asked).best
     assert best.own_grid
     assert best.error() == pytest.approx(expected, rel=1e-9)
-    without = compare("prefix:64", names[1:], own_grid=False, **asked).rows
+    without = compare("prefix:64", strategies=names[1:], own_grid=False, **asked).rows
     assert {row.noise for row in without} == {"laplace"}
     assert without[2].error == pytest.approx(math.sqrt(64 * 65) / 8)
 
 
 def test_below_five_percent_it_is_for_those_who_ask():
     promise = pml.PureDP(1)
-    (row,) = compare("histogram:8", ["identity"], guarantee=promise).rows
+    (row,) = compare("histogram:8", strategies=["identity"], guarantee=promise).rows
     assert (row.noise, row.error) == ("laplace", pytest.approx(4.0))
-    (row,) = compare("histogram:8", ["identity"], guarantee=promise, own_grid=True).rows
+    (row,) = compare("histogram:8", strategies=["identity"], guarantee=promise, own_grid=True).rows
     assert (row.noise, row.error) == (OWN, pytest.approx(geometric_deviation(1) * math.sqrt(8)))
     real = np.array([[1.0, math.pi], [0.0, 1.0]])
-    (row,) = compare(np.eye(2), [real], guarantee=pml.PureDP(9), own_grid=True).rows
+    (row,) = compare(np.eye(2), strategies=[real], guarantee=pml.PureDP(9), own_grid=True).rows
     assert row.noise == "laplace"
     with pytest.raises(InvalidInputError, match="own_grid must be"):
-        compare("histogram:8", ["identity"], guarantee=promise, own_grid="yes")
+        compare("histogram:8", strategies=["identity"], guarantee=promise, own_grid="yes")
 
 
 @pytest.mark.parametrize(
@@ -177,12 +177,12 @@ def test_below_five_percent_it_is_for_those_who_ask():
     ],
 )
 def test_other_guarantees_have_no_such_rows(guarantee):
-    (row,) = compare("prefix:4", ["identity"], guarantee=guarantee, own_grid=True).rows
+    (row,) = compare("prefix:4", strategies=["identity"], guarantee=guarantee, own_grid=True).rows
     assert row.noise != OWN
 
 
 def test_a_delta_leaves_the_noise_on_the_grid():
-    (row,) = compare("histogram:8", ["identity"], guarantee=pml.ApproxDP(3, 1e-9)).rows
+    (row,) = compare("histogram:8", strategies=["identity"], guarantee=pml.ApproxDP(3, 1e-9)).rows
     assert row.noise == OWN
     assert row.error == pytest.approx(geometric_deviation(3) * math.sqrt(8))
 
@@ -204,7 +204,7 @@ def test_errors_and_the_expected_maximum_are_those_of_draws():
 
 
 def test_tables_frames_and_sweeps_name_the_noise(tmp_path):
-    shown = compare("histogram:4", ["identity"], guarantee=pml.PureDP(3))
+    shown = compare("histogram:4", strategies=["identity"], guarantee=pml.PureDP(3))
     assert shown.to_records()[0]["noise"] == OWN
     assert OWN in shown.to_latex()
     assert OWN in shown._repr_html_()

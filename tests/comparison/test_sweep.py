@@ -58,7 +58,7 @@ def test_rows_are_those_of_compare(whole):
         (0.15, pml.ApproxPML(1, 0.1, 0.15)),
     ]:
         shown = pml.compare(
-            "prefix:6", names, p=float("inf"), guarantee=guarantee, noise="gaussian"
+            "prefix:6", strategies=names, p=float("inf"), guarantee=guarantee, noise="gaussian"
         )
         for name, row in zip(names, shown.rows, strict=True):
             entry = table["prefix:6", np.inf, guarantee.epsilon, alpha, name]

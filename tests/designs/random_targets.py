@@ -54,7 +54,7 @@ def distances(strategy, relation):
 def check(seed, noise="gaussian"):
     """The relative gap of the bounds; AssertionError where the mechanism is not as printed."""
     matrix, targets, guarantee = problem(seed)
-    found = pml.least_budget(matrix, targets, guarantee, noise=noise, effort="quick")
+    found = pml.least_budget(matrix, guarantee, targets=targets, noise=noise, effort="quick")
     assert 0 <= found.at_least <= found.enough
     noisy, promise = found.mechanism, found.mechanism.guarantee
     assert getattr(promise, found.name) == found.enough

@@ -176,7 +176,7 @@ def test_many_questions_are_not_tried():
     with pytest.raises(InvalidInputError, match="rank up to 16"):
         optimize("prefix:24", pml.PureDP(1), noise="cube")
     with pytest.raises(InvalidInputError, match="targets are for noise"):
-        pml.least_budget("parity:4,1", 10, pml.PureDP(1), noise="cube")
+        pml.least_budget("parity:4,1", pml.PureDP(1), targets=10, noise="cube")
 
 
 @pytest.mark.sweep

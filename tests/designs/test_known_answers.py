@@ -164,7 +164,9 @@ def test_known_answers_of_strategy_and_guarantee_agree():
 
 
 def test_least_budget_beside_known_answers():
-    budget = pml.least_budget("prefix:6", 3, pml.ApproxDP(1, 1e-6), known=NAME, noise="gaussian")
+    budget = pml.least_budget(
+        "prefix:6", pml.ApproxDP(1, 1e-6), targets=3, known=NAME, noise="gaussian"
+    )
     noisy = budget.mechanism
     assert noisy.standard_deviations.max() <= 3
     assert budget.at_least <= budget.enough <= budget.at_least * (1 + 1e-5)
@@ -205,7 +207,7 @@ def test_commands_and_files(tmp_path):
 
 def test_a_file_with_altered_groups_is_refuted(tmp_path):
     path = tmp_path / "known.npz"
-    pml.write_strategy(
+    pml.write(
         path, pml.optimize("prefix:6", guarantee=pml.PureDP(1), noise="laplace", known=NAME).best
     )
     with np.load(path) as file:

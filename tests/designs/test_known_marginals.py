@@ -121,7 +121,7 @@ def test_beyond_written_cells_from_the_design_to_the_file(tmp_path):
     )
     assert again.scale == pytest.approx(noisy.scale, rel=1e-12)
     assert again.rmse == pytest.approx(noisy.rmse, rel=1e-12)
-    budget = pml.least_budget(LARGE, 5, pml.ZCDP(1), known=TABLE, noise="gaussian")
+    budget = pml.least_budget(LARGE, pml.ZCDP(1), targets=5, known=TABLE, noise="gaussian")
     assert budget.mechanism.max_std <= 5
     assert budget.at_least <= budget.enough <= budget.at_least * (1 + 1e-5)
     with np.load(path) as file:

@@ -313,7 +313,7 @@ def test_the_file_of_a_design_has_the_error_of_the_table(p, tmp_path):
     write_strategy(tmp_path / "s.npz", made)
     with np.load(tmp_path / "s.npz", allow_pickle=False) as arrays:
         R, L = arrays["strategy"], arrays["reconstruction"]
-    shown = compare("prefix:8", [made.strategy], p=p, **REPLACE).rows[0]
+    shown = compare("prefix:8", strategies=[made.strategy], p=p, **REPLACE).rows[0]
     assert diameter(R) == pytest.approx(shown.sensitivity, rel=1e-9)
     deviations = shown.scale * np.linalg.norm(L, axis=1)
     assert deviations.max() == pytest.approx(shown.max_std, rel=1e-9)

@@ -68,12 +68,12 @@ def test_the_design_is_the_best_row(seed):
     names = []
     for name in BASELINES:
         try:
-            pml.compare(workload, [name], **asked)
+            pml.compare(workload, strategies=[name], **asked)
             names.append(name)
         except PmldesignError:
             continue
     try:
-        rows = pml.compare(workload, ["design", *names], **asked).rows
+        rows = pml.compare(workload, strategies=["design", *names], **asked).rows
     except pml.InfeasibleError:
         return  # Gaussian noise for a guarantee without delta
     for row in rows[1:]:

@@ -97,7 +97,7 @@ def test_beyond_written_cells_from_the_command_to_the_file(tmp_path):
 
 
 def test_least_budget_beside_a_table():
-    budget = pml.least_budget(LARGE, 5, pml.ZCDP(1), known=TABLE, noise="gaussian")
+    budget = pml.least_budget(LARGE, pml.ZCDP(1), targets=5, known=TABLE, noise="gaussian")
     assert budget.mechanism.max_std <= 5
     assert budget.at_least <= budget.enough <= budget.at_least * (1 + 1e-5)
     norm = pml.factorize("prefix:40", p=math.inf, neighbours="replace").certificate

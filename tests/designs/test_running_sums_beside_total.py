@@ -88,7 +88,7 @@ def test_files_hold(tmp_path, monkeypatch, best, noisy, cells):
     """By all pairs of steps, and by the longest column."""
     monkeypatch.setattr("pmldesign.verifier.streams.running_sums.MOST_CELLS", cells)
     path = tmp_path / "sums.npz"
-    pml.write_strategy(path, best, mechanism=noisy)
+    pml.write(path, best, mechanism=noisy)
     result = pml.verify(path)
     if cells == 2048:
         assert result.holds, result.failures
@@ -100,7 +100,7 @@ def test_files_hold(tmp_path, monkeypatch, best, noisy, cells):
     assert claims["sensitivity"].computed == pytest.approx(
         2**0.5 * longest if cells == 10 else 1, rel=1e-8
     )
-    again = pml.read_strategy(path)
+    again = pml.read(path)
     np.testing.assert_array_equal(again.w, best.strategy.w)
 
 
@@ -118,7 +118,7 @@ def test_pml_of_many_steps_is_on_the_safe_side(tmp_path, monkeypatch, best):
     assert profile.distances.min() >= distances.max() * (1 - 1e-12)
     monkeypatch.setattr("pmldesign.verifier.forms.form.MOST_CELLS", 10)
     path = tmp_path / "sums.npz"
-    pml.write_strategy(path, best, mechanism=bound)
+    pml.write(path, best, mechanism=bound)
     found = {check.name: check.verdict for check in pml.verify(path).checks}
     assert found["guarantee"] == found["achieved"] == "holds"
 
@@ -152,7 +152,7 @@ def _one_weight(header, arrays):
 )
 def test_altered_files_do_not(tmp_path, best, noisy, alter):
     path = tmp_path / "sums.npz"
-    pml.write_strategy(path, best, mechanism=noisy)
+    pml.write(path, best, mechanism=noisy)
     header, arrays = read_archive(path)
     arrays = {name: np.array(array) for name, array in arrays.items()}
     alter(header, arrays)

@@ -93,7 +93,7 @@ def test_large_tables_take_this_way():
 
 def test_files_are_verified(tmp_path):
     design = solve_tables(MIXED, question(MIXED), 2.0, REPLACE)
-    pml.write_strategy(tmp_path / "design.npz", design)
+    pml.write(tmp_path / "design.npz", design)
     report = pml.verify(tmp_path / "design.npz", workload=MIXED)
     assert report.holds, report
     (lower,) = [check for check in report.checks if check.name.startswith("lower")]

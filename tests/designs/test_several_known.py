@@ -191,9 +191,9 @@ def test_files_are_verified_and_other_tables_are_not(queries, noise, tmp_path):
     promise = pml.ApproxDP(1, 1e-6) if noise == "gaussian" else pml.PureDP(1)
     noisy = pml.optimize(queries, guarantee=promise, known=known, noise=noise).best
     path = tmp_path / "design.npz"
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     assert pml.verify(path).holds
-    again = pml.read_strategy(path)
+    again = pml.read(path)
     assert again.public.agrees(noisy.strategy.public)
     norm = "l2" if noise == "gaussian" else "l1"
     assert again.sensitivity_under("replace", norm) == pytest.approx(noisy.sensitivity, rel=1e-9)
@@ -218,7 +218,7 @@ def test_a_bound_that_is_too_large_is_found(tmp_path):
     known, path = "marginals:3,4,ways=1", tmp_path / "design.npz"
     for queries in ("prefix:3*prefix:4", "histogram:3*histogram:4"):
         design = pml.factorize(queries, known=known)
-        pml.write_strategy(path, design)
+        pml.write(path, design)
         assert pml.verify(path).holds
         with np.load(path) as kept:
             arrays = {name: kept[name] for name in kept.files if name != "header"}

@@ -105,7 +105,7 @@ def test_designs_hold_for_all_patterns_and_no_strategy_is_below_the_bound(
     others = [np.eye(n), root, root + np.eye(n), np.tril(rng.uniform(0, 1, (n, n))) + np.eye(n)]
     assert all(norm(R) >= best.certificate.lower for R in (C, *others))
     noisy = pml.mechanism(best, guarantee=pml.ZCDP(0.5), noise="gaussian")
-    pml.write_strategy(tmp_path / "s.npz", best, mechanism=noisy)
+    pml.write(tmp_path / "s.npz", best, mechanism=noisy)
     assert pml.verify(tmp_path / "s.npz").holds
 
 

@@ -11,7 +11,7 @@ import pmldesign as pml
 from pmldesign.designs import Targets, least_share, named_targets
 from pmldesign.designs.targets import budgets
 from pmldesign.factorization import answer
-from pmldesign.privacy import PrivacyCurve, calibrate, laplace_renyi
+from pmldesign.privacy import Noise, PrivacyCurve, calibrate, laplace_renyi
 from pmldesign.strategies import baseline
 from pmldesign.workloads import parse_workload
 from pmldesign_solvers.norm import Status
@@ -39,14 +39,14 @@ def test_one_count_needs_what_its_noise_needs():
         (pml.RenyiDP(8, 1), 8 * 0.02),
         (pml.PureDP(1), math.sqrt(2) / 5),
     ):
-        found = pml.least_budget("histogram:6", 5, guarantee, effort="quick")
+        found = pml.least_budget("histogram:6", guarantee, targets=5, effort="quick")
         assert found.at_least <= least <= found.enough
         assert found.enough == pytest.approx(least, rel=1e-5)
         assert found.mechanism.max_std <= 5
 
 
 def test_epsilon_inverts_the_profile():
-    found = pml.least_budget("histogram:6", 5, DELTA, noise="gaussian")
+    found = pml.least_budget("histogram:6", DELTA, targets=5, noise="gaussian")
     assert found.gap <= 1e-5
     at = stats.norm.cdf
     delta = [
@@ -58,10 +58,10 @@ def test_epsilon_inverts_the_profile():
 @pytest.mark.parametrize("currency", [pml.ZCDP(1), DELTA])
 def test_running_sums_with_targets_over_two_orders_of_magnitude(currency):
     targets = np.exp(np.random.default_rng(5).uniform(0, math.log(100), 96))
-    found = pml.least_budget("prefix:96", targets, currency, noise="gaussian")
+    found = pml.least_budget("prefix:96", currency, targets=targets, noise="gaussian")
     assert found.gap <= 1e-5
     assert (found.mechanism.standard_deviations <= targets).all()
-    strict = pml.least_budget("prefix:96", float(targets.min()), currency, noise="gaussian")
+    strict = pml.least_budget("prefix:96", currency, targets=float(targets.min()), noise="gaussian")
     assert found.enough < 0.7 * strict.enough
 
 
@@ -70,7 +70,7 @@ def test_age_groups_of_the_census():
     targets = named_targets(pml.workload("census-p12"), names, 5.0)
     assert sorted(set(targets.values.tolist())) == [5, 20]
     assert (targets.values == 20).sum() == 3
-    found = pml.least_budget("census-p12", targets, DELTA, noise="gaussian")
+    found = pml.least_budget("census-p12", DELTA, targets=targets, noise="gaussian")
     assert found.gap <= 1e-5
     equal, _ = found.budget_of(pml.strategy("workload", pml.workload("census-p12")), "gaussian")
     assert equal > 1.05 * found.enough
@@ -87,7 +87,7 @@ def test_ctrl_c_in_the_design_ends_everything(guarantee, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("pmldesign.designs.laplace.search.laplace_design", stop)
-    found = pml.least_budget("prefix:16", 5.0, guarantee, callback=stop)
+    found = pml.least_budget("prefix:16", guarantee, targets=5.0, callback=stop)
     assert found.design.status is Status.INTERRUPTED
     assert len(calls) == 1
     assert found.mechanism.standard_deviations.max() <= 5
@@ -95,37 +95,39 @@ def test_ctrl_c_in_the_design_ends_everything(guarantee, monkeypatch):
 
 def test_targets_scale_the_budget():
     """Ten times the deviation is a hundredth of rho."""
-    one, ten = (pml.least_budget("prefix:9", c, pml.ZCDP(1), noise="gaussian") for c in (1, 10))
+    one, ten = (
+        pml.least_budget("prefix:9", pml.ZCDP(1), targets=c, noise="gaussian") for c in (1, 10)
+    )
     assert one.enough == pytest.approx(100 * ten.enough, rel=1e-5)
 
 
 def test_targets_of_parts_and_tables():
     union = pml.workload("prefix:8+histogram:8")
     by_part = named_targets(union, {"prefix:8": 4.0, "2": 1.0}, None)
-    each = pml.least_budget(union, [4.0] * 8 + [1.0] * 8, pml.ZCDP(1), noise="gaussian")
-    parts = pml.least_budget(union, by_part, pml.ZCDP(1), noise="gaussian")
+    each = pml.least_budget(union, pml.ZCDP(1), targets=[4.0] * 8 + [1.0] * 8, noise="gaussian")
+    parts = pml.least_budget(union, pml.ZCDP(1), targets=by_part, noise="gaussian")
     assert parts.enough == pytest.approx(each.enough, rel=1e-5)
     tables = pml.workload("marginals:3,4,upto=2")
     by_table = named_targets(tables, {"1": 9.0, "4": 2.0}, 5.0)
-    found = pml.least_budget(tables, by_table, pml.ZCDP(1), noise="gaussian")
+    found = pml.least_budget(tables, pml.ZCDP(1), targets=by_table, noise="gaussian")
     values = np.repeat([9.0, 5.0, 5.0, 2.0], [1, 3, 4, 12])
-    dense = pml.least_budget(tables.to_dense(), values, pml.ZCDP(1), noise="gaussian")
+    dense = pml.least_budget(tables.to_dense(), pml.ZCDP(1), targets=values, noise="gaussian")
     assert type(found.design.strategy).__name__ == "TablesStrategy"
     assert found.enough == pytest.approx(dense.enough, rel=1e-5)
     assert (found.mechanism.standard_deviations <= values).all()
 
 
 def test_leakage():
-    found = pml.least_budget("prefix:6", 4.0, pml.PML(1, 0.1), effort="quick")
+    found = pml.least_budget("prefix:6", pml.PML(1, 0.1), targets=4.0, effort="quick")
     assert 0 <= found.at_least <= found.enough < math.log(10)
     noisy = found.mechanism
     assert noisy.max_std <= 4
-    leak = pml.leakage(noisy.strategy, scale=noisy.scale, alpha=0.1)
+    leak = pml.envelope.leakage(noisy.strategy, scale=noisy.scale, alpha=0.1)
     assert leak["leakage_upper"] <= found.enough * (1 + 1e-12)
     with pytest.raises(pml.VacuousGuaranteeError):
-        pml.least_budget("prefix:6", 0.01, pml.PML(1, 0.1), effort="quick")
+        pml.least_budget("prefix:6", pml.PML(1, 0.1), targets=0.01, effort="quick")
     gaussian = pml.EnvelopePML(1, 0.01, 0.1)
-    found = pml.least_budget("prefix:4", 8.0, gaussian, noise="gaussian")
+    found = pml.least_budget("prefix:4", gaussian, targets=8.0, noise="gaussian")
     assert found.at_least <= found.enough
     assert found.mechanism.max_std <= 8
 
@@ -145,7 +147,7 @@ def test_a_budget_under_pml_is_calibrated_once(monkeypatch, guarantee):
         queries = Targets(8.0).normalised(parse_workload("prefix:8"))
         found = answer(strategy, queries, guarantee.neighbours)
         asked.clear()
-        noise = pml.Noise.GAUSSIAN if guarantee.delta else pml.Noise.LAPLACE
+        noise = Noise.GAUSSIAN if guarantee.delta else Noise.LAPLACE
         enough = budgets.needed(found, guarantee, noise, None, None)
         assert len(asked) == 1
         assert enough.budget < math.log(20)
@@ -159,8 +161,10 @@ def test_a_budget_under_pml_is_calibrated_once(monkeypatch, guarantee):
 def test_steps_spread_over_many_measurements_need_no_less_than_the_bound(guarantee, ratio):
     """A count measured very often with Laplace noise is measured with Gaussian noise."""
     target = math.sqrt(2) / ratio
-    found = pml.least_budget("histogram:1", target, guarantee, noise="laplace", effort="quick")
-    spread = PrivacyCurve(pml.Noise.GAUSSIAN, ratio)
+    found = pml.least_budget(
+        "histogram:1", guarantee, targets=target, noise="laplace", effort="quick"
+    )
+    spread = PrivacyCurve(Noise.GAUSSIAN, ratio)
     reached = spread.epsilon(guarantee.delta) if guarantee.delta else spread.mu
     assert 0 <= found.at_least <= min(reached, found.enough)
     if isinstance(guarantee, pml.GaussianDP):
@@ -182,7 +186,7 @@ def test_renyi_divergences_of_laplace_noise_are_concave_in_the_square(order):
 )
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_leakage_with_a_delta_has_a_bound(guarantee, noise):
-    found = pml.least_budget("prefix:2", 2.0, guarantee, noise=noise, effort="quick")
+    found = pml.least_budget("prefix:2", guarantee, targets=2.0, noise=noise, effort="quick")
     assert 0 < found.at_least <= found.enough
 
 
@@ -198,7 +202,7 @@ def tail(weights, h):
 def test_half_widths_under_laplace_noise_are_quantiles(level):
     queries = np.random.default_rng(4).standard_normal((4, 3))
     asked = Targets(np.array([5.0, 6.0, 7.0, 8.0]), level=level)
-    found = pml.least_budget(queries, asked, pml.PureDP(1), effort="quick")
+    found = pml.least_budget(queries, pml.PureDP(1), targets=asked, effort="quick")
     rows = np.abs(found.mechanism.reconstruction()) * found.mechanism.scale
     misses = [tail(row, target) for row, target in zip(rows, asked.values, strict=True)]
     assert max(misses) <= 1 - level
@@ -209,10 +213,12 @@ def test_half_widths_under_laplace_noise_are_quantiles(level):
 
 def test_half_widths_under_gaussian_noise_are_multiples_of_standard_deviations():
     by_width = pml.least_budget(
-        "prefix:6", Targets(10.0, level=0.9), pml.ApproxDP(1, 1e-6), noise="gaussian"
+        "prefix:6", pml.ApproxDP(1, 1e-6), targets=Targets(10.0, level=0.9), noise="gaussian"
     )
     same = 10 / stats.norm.ppf(0.95)
-    by_deviation = pml.least_budget("prefix:6", same, pml.ApproxDP(1, 1e-6), noise="gaussian")
+    by_deviation = pml.least_budget(
+        "prefix:6", pml.ApproxDP(1, 1e-6), targets=same, noise="gaussian"
+    )
     assert by_deviation.enough * (1 - 2e-5) <= by_width.enough
     assert by_width.enough == pytest.approx(by_deviation.enough, rel=5e-4)
     assert by_width.mechanism.max_std <= same
@@ -233,7 +239,7 @@ def test_half_widths_under_gaussian_noise_are_multiples_of_standard_deviations()
 )
 def test_no_usual_strategy_needs_less_than_the_design(guarantee, level):
     queries = parse_workload("histogram:2*prefix:3+histogram:2*total:3")
-    found = pml.least_budget(queries, Targets(5.0, level=level), guarantee, effort="quick")
+    found = pml.least_budget(queries, guarantee, targets=Targets(5.0, level=level), effort="quick")
     for name in ("identity", "tree", "haar", "workload"):
         needed, _ = found.budget_of(baseline(name, queries))
         assert found.enough <= needed * (1 + 1e-9)
@@ -242,7 +248,7 @@ def test_no_usual_strategy_needs_less_than_the_design(guarantee, level):
 
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.8, 0.95, 0.999])
 def test_no_sum_of_laplace_numbers_has_narrower_intervals(level):
-    share = least_share(pml.Noise.LAPLACE, level)
+    share = least_share(Noise.LAPLACE, level)
     random = np.random.default_rng(0).exponential(size=(200, 6)) ** 2
     rows = np.vstack([random, np.ones(6), np.eye(6)[0]])
     widths = laplace_half_widths(rows, 1 - level)
@@ -264,7 +270,7 @@ def test_no_sum_of_laplace_numbers_has_narrower_intervals(level):
 )
 def test_bad_targets_are_refused(targets, problem):
     with pytest.raises(pml.InvalidInputError, match=problem):
-        pml.least_budget("prefix:6", targets, DELTA)
+        pml.least_budget("prefix:6", DELTA, targets=targets)
 
 
 def test_bad_names_are_refused():
@@ -274,4 +280,4 @@ def test_bad_names_are_refused():
     with pytest.raises(pml.InvalidInputError, match="no target for 'histogram:8'"):
         named_targets(queries, {"1": 1.0}, None)
     with pytest.raises(pml.InfeasibleError):
-        pml.least_budget("prefix:6", 5, pml.PureDP(1), noise="gaussian")
+        pml.least_budget("prefix:6", pml.PureDP(1), targets=5, noise="gaussian")

@@ -86,7 +86,7 @@ def test_every_function_of_the_package_takes_it(cyclic, tmp_path, neighbours, no
     path, guarantee = tmp_path / "day.npz", pml.ApproxDP(1.0, 1e-6, neighbours)
     made = pml.factorize("cyclic:24,8")
     noisy = pml.mechanism(made, guarantee=guarantee, noise=noise)
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     again = pml.strategy(path)
     if neighbours is Neighbours.ADD_REMOVE:
         assert read_archive(path)[0]["form"] == "cyclic"
@@ -105,7 +105,7 @@ def test_every_function_of_the_package_takes_it(cyclic, tmp_path, neighbours, no
 def test_verification_sees_what_is_forged(cyclic, tmp_path):
     path = tmp_path / "day.npz"
     made = pml.factorize("cyclic:24,5")
-    pml.write_strategy(path, made, mechanism=pml.mechanism(made, guarantee=DP))
+    pml.write(path, made, mechanism=pml.mechanism(made, guarantee=DP))
     header, arrays = read_archive(path)
     for kernel in (
         arrays["kernel"] * 1.001,

@@ -13,12 +13,12 @@ DP = pml.ApproxDP(1, 1e-6)
 
 @pytest.fixture(scope="module")
 def table():
-    return pml.compare("prefix:4", ["least-norm", "tree", "identity"], guarantee=DP)
+    return pml.compare("prefix:4", strategies=["least-norm", "tree", "identity"], guarantee=DP)
 
 
 def test_the_heat_map_has_the_entries_of_the_strategy():
     strategy = pml.strategy("haar", "prefix:8")
-    left, right = (axes.images[0] for axes in pml.plot(strategy).axes[:2])
+    left, right = (axes.images[0] for axes in pml.plots.plot(strategy).axes[:2])
     assert np.array_equal(left.get_array(), strategy.matrix)
     assert np.allclose(right.get_array(), strategy.matrix.T @ strategy.matrix)
 
@@ -26,8 +26,8 @@ def test_the_heat_map_has_the_entries_of_the_strategy():
 @pytest.mark.parametrize("shape", [(1, 1), (1, 3), (3, 1), (3, 3), (40, 7)])
 def test_rows_and_cells_have_whole_numbers(shape):
     """A row at 0 was labelled -0.5, 0.0 and 0.5."""
-    heat = pml.plot(pml.Strategy("s", np.ones(shape) + np.eye(*shape))).axes[0]
-    line = pml.plot(pml.mechanism("identity", f"prefix:{shape[1] + 1}")).axes[0]
+    heat = pml.plots.plot(pml.Strategy("s", np.ones(shape) + np.eye(*shape))).axes[0]
+    line = pml.plots.plot(pml.mechanism("identity", f"prefix:{shape[1] + 1}")).axes[0]
     ticks = [*heat.get_xticks(), *heat.get_yticks(), *line.get_xticks()]
     assert all(tick == round(tick) for tick in ticks)
 
@@ -35,7 +35,7 @@ def test_rows_and_cells_have_whole_numbers(shape):
 def test_a_large_matrix_keeps_its_largest_entries():
     matrix = np.zeros((600, 500))
     matrix[599, 3], matrix[5, 499] = -2.0, 1.0
-    (image,) = pml.plot(pml.strategy(matrix)).axes[0].images
+    (image,) = pml.plots.plot(pml.strategy(matrix)).axes[0].images
     assert max(image.get_array().shape) <= 256
     assert image.get_array().min() == -2
     assert image.get_array().max() == 1
@@ -43,7 +43,7 @@ def test_a_large_matrix_keeps_its_largest_entries():
 
 def test_the_picture_of_a_mechanism_is_the_deviation_of_every_query():
     noisy = pml.mechanism(np.eye(4), "prefix:4", guarantee=DP)
-    (line,) = pml.plot(noisy).axes[0].lines
+    (line,) = pml.plots.plot(noisy).axes[0].lines
     # four independent counts: variances 1, 2, 3 and 4 of one
     deviations = np.asarray(line.get_ydata())
     assert deviations / deviations[0] == pytest.approx(np.sqrt([1, 2, 3, 4]))
@@ -52,7 +52,7 @@ def test_the_picture_of_a_mechanism_is_the_deviation_of_every_query():
 @pytest.mark.parametrize("guarantee", [DP, pml.PureDP(3)])
 def test_the_region_out_of_reach_ends_at_the_largest_lower_bound(guarantee):
     bounds = pml.bounds("histogram:4", guarantee=guarantee)
-    axes = pml.plot(bounds).axes[0]
+    axes = pml.plots.plot(bounds).axes[0]
     (region,) = axes.patches
     # at epsilon 3 the staircase is above the geometric noise that counts of records may have
     (largest,) = (b.value for b in bounds if b.name == "least variance")
@@ -65,7 +65,7 @@ def test_the_region_out_of_reach_ends_at_the_largest_lower_bound(guarantee):
 def test_no_region_is_called_shaded_where_no_bound_is_for_every_mechanism():
     bounds = pml.bounds("histogram:4", guarantee=pml.PML(1.0, 0.1))
     assert any(bound.value for bound in bounds)
-    figure = pml.plot(bounds)
+    figure = pml.plots.plot(bounds)
     assert not figure.axes[0].patches
     assert "shaded" not in figure.get_supxlabel()
 
@@ -102,15 +102,17 @@ def test_a_sweep_draws_errors_over_the_cells_of_each_family(tmp_path):
 
 @pytest.mark.parametrize("guarantee", [pml.ZCDP, pml.GaussianDP])
 def test_errors_over_a_budget_fall(guarantee):
-    tables = [pml.compare("prefix:3", ["tree"], guarantee=guarantee(b)) for b in (0.5, 2)]
-    axes = pml.plot(tables).axes[0]
+    tables = [
+        pml.compare("prefix:3", strategies=["tree"], guarantee=guarantee(b)) for b in (0.5, 2)
+    ]
+    axes = pml.plots.plot(tables).axes[0]
     assert axes.get_xlabel() == (r"$\rho$" if guarantee is pml.ZCDP else r"$\mu$")
     high, low = np.asarray(axes.lines[0].get_ydata())
     assert high / low == pytest.approx(2 if guarantee is pml.ZCDP else 4, rel=1e-4)
 
 
 def test_the_picture_of_a_budget_is_that_of_its_mechanism():
-    budget = pml.least_budget("histogram:3", 2, pml.ZCDP(1), noise="gaussian")
+    budget = pml.least_budget("histogram:3", pml.ZCDP(1), targets=2, noise="gaussian")
     (line,) = budget.plot().axes[0].lines
     assert np.asarray(line.get_ydata()) == pytest.approx([2, 2, 2], rel=1e-4)
 
@@ -177,20 +179,20 @@ def test_progress_in_a_notebook_is_one_line(monkeypatch, capsys):
     notebook = Notebook()
     notebook.display = types.SimpleNamespace(display=notebook)
     monkeypatch.setitem(sys.modules, "IPython", notebook)
-    design = pml.factorize("prefix:16", callback=pml.progress())
+    design = pml.factorize("prefix:16", callback=pml.plots.progress())
     assert len(notebook.shown) == design.steps
     assert notebook.shown[-1].startswith(f"step {design.steps}: between ")
     assert capsys.readouterr() == ("", "")
 
 
 def test_without_a_terminal_there_is_no_progress(capsys):
-    pml.progress()("step 1")
+    pml.plots.progress()("step 1")
     assert capsys.readouterr() == ("", "")
 
 
 def test_progress_on_a_terminal_replaces_its_line(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    show = pml.progress()
+    show = pml.plots.progress()
     show("step 1")
     show("step 2")
     assert capsys.readouterr().err == "\r\033[Kstep 1\r\033[Kstep 2"
@@ -199,7 +201,7 @@ def test_progress_on_a_terminal_replaces_its_line(monkeypatch, capsys):
 @pytest.mark.parametrize("shown", [3, "prefix:4", [], None])
 def test_what_has_no_picture_is_refused(shown):
     with pytest.raises(pml.InvalidInputError, match="there is no picture of"):
-        pml.plot(shown)
+        pml.plots.plot(shown)
 
 
 def test_designs_show_the_error_of_each_in_a_line_and_in_a_table():

@@ -16,7 +16,7 @@ from pmldesign.privacy import PML, ApproxDP, PureDP
 
 @pytest.fixture(scope="module")
 def shown():
-    return compare("prefix:4", ["tree", "identity"], p=[2, 4, math.inf])
+    return compare("prefix:4", strategies=["tree", "identity"], p=[2, 4, math.inf])
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_every_strategy_and_p_is_named(tmp_path, shown):
 
 
 def test_bars_carry_their_errors(tmp_path):
-    one = compare("prefix:4", ["identity", "workload"])
+    one = compare("prefix:4", strategies=["identity", "workload"])
     save(comparisons_figure([one]), tmp_path / "one.svg")
     drawn = text_of(tmp_path / "one.svg")
     # unit noise on each cell: sqrt(1 + 2 + 3 + 4); noise sqrt 4 on four sums: 4
@@ -100,7 +100,7 @@ def test_heights_are_errors_per_query(tmp_path, monkeypatch):
 
 def test_bars_name_the_guarantee_and_show_the_bound(tmp_path):
     guarantee = ApproxDP(0.5, 1e-6, neighbours="replace")
-    one = compare("prefix:4", ["least-norm", "identity"], guarantee=guarantee)
+    one = compare("prefix:4", strategies=["least-norm", "identity"], guarantee=guarantee)
     save(comparisons_figure([one]), tmp_path / "one.svg")
     drawn = text_of(tmp_path / "one.svg")
     said = "differential privacy, $\\varepsilon$ = 0.5, $\\delta$ = 1e-06, replace neighbours"

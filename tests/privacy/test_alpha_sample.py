@@ -72,7 +72,7 @@ def test_all_limits_hold_at_least_as_often_as_stated(prior, confidence):
 
 
 def test_guarantees_say_where_alpha_comes_from():
-    guarantee = pml.PML(1, pml.sampled_alpha(COUNTS, 0.95))
+    guarantee = pml.PML(1, pml.envelope.sampled_alpha(COUNTS, 0.95))
     words = guarantee.describe(5)
     assert "confidence 0.95" in words
     assert "public sample of 500 independent records of the same population" in words

@@ -12,7 +12,7 @@ from scipy.linalg import hadamard
 from scipy.stats import norm
 
 import pmldesign as pml
-from pmldesign.privacy import PrivacyCurve
+from pmldesign.privacy import Noise, PrivacyCurve
 from pmldesign.workloads import DenseWorkload, UnionWorkload
 
 
@@ -77,7 +77,7 @@ def test_both_kinds_of_noise_against_integration(s, t):
     assert together.rho == pytest.approx(sum(noisy.privacy.rho for noisy in releases))
     assert together.renyi(8) >= sum(noisy.privacy.renyi(8) for noisy in releases)
     # Gaussian DP of this mu has no smaller delta anywhere
-    dominating = PrivacyCurve(pml.Noise.GAUSSIAN, together.mu)
+    dominating = PrivacyCurve(Noise.GAUSSIAN, together.mu)
     assert all(together.delta(e) <= dominating.delta(e) * (1 + 1e-5) for e in (0.0, 0.5, 2.0))
 
 

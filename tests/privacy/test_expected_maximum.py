@@ -32,7 +32,7 @@ def test_of_independent_gaussian_noise_it_is_the_integral(n):
 
 
 def test_weights_scale_each_answer():
-    workload = pml.weighted("histogram:2", [1.0, 3.0])
+    workload = pml.workload("histogram:2", weights=[1.0, 3.0])
     value = pml.mechanism(np.eye(2), workload, guarantee=PURE).expected_max.value
     # E max(X, 3 Y) = 1 + 3 - E min(X, 3 Y), and the minimum has rate 1 + 1/3
     assert value == pytest.approx(4 - 1 / (1 + 1 / 3), rel=1e-9)

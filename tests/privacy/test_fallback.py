@@ -43,13 +43,15 @@ def test_slack_of_gaussian_noise_for_two_cells_and_one_record():
 @pytest.mark.parametrize("alpha", [0.1, (0.1, 0.2, 0.05, 0.3, 0.02)])
 def test_losses_grow_as_alpha_falls(alpha):
     shares = (1, 0.8, 0.5, 0.1, 1e-3, 1e-9, 0)
-    curve = pml.alpha_curve("prefix:5", scale=4, alpha=alpha, shares=shares)
+    curve = pml.envelope.alpha_curve("prefix:5", scale=4, alpha=alpha, shares=shares)
     losses = curve["leakage_upper"]
-    assert losses[0] == pml.leakage("prefix:5", scale=4, alpha=alpha)["leakage_upper"]
+    assert losses[0] == pml.envelope.leakage("prefix:5", scale=4, alpha=alpha)["leakage_upper"]
     assert losses == sorted(losses)
     assert losses[-1] == 1.0
     assert losses[-2] == pytest.approx(1.0, abs=1e-7)
-    curve = pml.alpha_curve("prefix:5", scale=4, alpha=alpha, noise="gaussian", epsilon=0.3)
+    curve = pml.envelope.alpha_curve(
+        "prefix:5", scale=4, alpha=alpha, noise="gaussian", epsilon=0.3
+    )
     assert curve["slack"] == sorted(curve["slack"])
     assert curve["envelope"] == sorted(curve["envelope"])
     assert curve["slack"][-2] == pytest.approx(curve["slack"][-1], rel=1e-2)
@@ -59,9 +61,9 @@ def test_losses_grow_as_alpha_falls(alpha):
 def test_no_fallback_without_pml():
     assert pml.mechanism("identity", "prefix:4", guarantee=pml.PureDP(1)).fallback is None
     with pytest.raises(InvalidInputError):
-        pml.alpha_curve("prefix:5", scale=4, alpha=0.1, noise="gaussian")
+        pml.envelope.alpha_curve("prefix:5", scale=4, alpha=0.1, noise="gaussian")
     with pytest.raises(InvalidInputError):
-        pml.alpha_curve("prefix:5", scale=4, alpha=0.1, shares=(1, 2))
+        pml.envelope.alpha_curve("prefix:5", scale=4, alpha=0.1, shares=(1, 2))
 
 
 def run(*words):

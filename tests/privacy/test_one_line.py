@@ -70,7 +70,7 @@ PROMISES = [pml.ApproxPML(0.5, 1e-4, 0.2), pml.EnvelopePML(0.5, 1e-2, 0.2)]
 def test_a_single_query_takes_less_noise_and_its_file_holds(tmp_path, guarantee):
     query = np.array([[0.0, 1.0, 3.0]])
     noisy = pml.mechanism("workload", query, guarantee=guarantee, noise="gaussian")
-    pml.write_strategy(tmp_path / "s.npz", noisy)
+    pml.write(tmp_path / "s.npz", noisy)
     result = pml.verify(tmp_path / "s.npz", workload=query)
     assert result.holds, result.failures
     if isinstance(guarantee, pml.ApproxPML):

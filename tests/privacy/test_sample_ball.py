@@ -194,14 +194,14 @@ def test_the_ball_helps_where_cells_hide_by_their_neighbours(name, gain, noise):
 def test_more_records_tell_more_and_dp_is_the_limit():
     R = np.tri(5)
     values = [
-        pml.leakage(R, scale=2.0, alpha=sampled_alpha(np.full(5, count)))["leakage_upper"]
+        pml.envelope.leakage(R, scale=2.0, alpha=sampled_alpha(np.full(5, count)))["leakage_upper"]
         for count in (1, 10, 1000, 10**6)
     ]
     assert values == sorted(values, reverse=True)
     assert values[0] <= 4 / 2.0 * (1 + 1e-12)  # the largest l1 distance over b
     exact = max(-math.log(row.mean()) for row in np.exp(-pairwise_distances(R, norm="l1") / 2))
     assert exact < values[-1] < exact * 1.01
-    extreme = pml.leakage(R, scale=2.0, alpha=sampled_alpha(np.full(5, 1000)))
+    extreme = pml.envelope.leakage(R, scale=2.0, alpha=sampled_alpha(np.full(5, 1000)))
     assert extreme["leakage_lower"] <= extreme["leakage_upper"]
 
 

@@ -91,7 +91,7 @@ def test_noise_falls_and_files_hold(tmp_path):
     assert integral(np.eye(3), noisy.scale, 0.5, (0.25,) * 3) == pytest.approx(1e-4, rel=0.02)
     for failure in (guarantee, pml.EnvelopePML(0.5, 1e-2, 0.25)):
         noisy = pml.mechanism("identity", "histogram:3", guarantee=failure, noise="gaussian")
-        pml.write_strategy(tmp_path / "s.npz", noisy)
+        pml.write(tmp_path / "s.npz", noisy)
         result = pml.verify(tmp_path / "s.npz")
         assert result.holds, result.failures
 

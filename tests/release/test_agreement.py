@@ -22,10 +22,10 @@ def test_releases_about_different_data_are_refused(noise, tmp_path):
     one, other = [1000, 1000, 1000, 1000], [1250, 1250, 1250, 1250]
     paths = [tmp_path / f"{name}.npz" for name in ("one", "other", "again")]
     for path, x in zip(paths, (one, other, one), strict=True):
-        released(x, noise=noise).write(path)
+        released(x, noise=noise).save(path)
     with pytest.raises(InvalidInputError, match="different data: on the 4 answers that they have"):
-        pml.read_measurements(*paths[:2])
-    asked = pml.read_measurements(paths[0], paths[2]).ask("total:4")
+        pml.read(*paths[:2])
+    asked = pml.read(paths[0], paths[2]).ask("total:4")
     assert asked.table.estimate == pytest.approx([4000], abs=100)
 
 

@@ -39,16 +39,16 @@ def written(pair, folder, content):
         design = pml.factorize(queries, neighbours=guarantee.neighbours)
         made = pml.mechanism(design, queries, guarantee=guarantee, noise=noise)
         paths.append(folder / f"{number}.npz")
-        made.release(pl.DataFrame(drawn), schema=content).measurements.write(paths[-1])
+        made.release(pl.DataFrame(drawn), schema=content).measurements.save(paths[-1])
     return paths
 
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_coordinates_tell_what_matrices_tell(pair, tmp_path, monkeypatch):
     paths = written(pair, tmp_path, CONTENT)
-    held = pml.read_measurements(*paths, schema=CONTENT)
+    held = pml.read(*paths, schema=CONTENT)
     monkeypatch.setattr(several, "MOST_CELLS", 1)
-    found = pml.read_measurements(*paths, schema=CONTENT)
+    found = pml.read(*paths, schema=CONTENT)
     assert found.strategy.shape == held.strategy.shape
     x = np.random.default_rng(3).normal(size=(24, 3))
     assert found.strategy.measure(x) == pytest.approx(held.strategy.measure(x), abs=1e-12)
@@ -73,7 +73,7 @@ def test_what_releases_of_many_cells_do_not_determine_is_said(tmp_path, monkeypa
     paths = written("tables", tmp_path, CONTENT)
     monkeypatch.setattr(several, "MOST_CELLS", 1)
     monkeypatch.setattr("pmldesign.releases.measured.questions.MAX_ENTRIES", 1)
-    found = pml.read_measurements(*paths, schema=CONTENT)
+    found = pml.read(*paths, schema=CONTENT)
     with pytest.raises(InvalidInputError, match=r"cannot answer .* it determines a \+ c$"):
         found.ask("a*c", schema=CONTENT)
 
@@ -82,12 +82,12 @@ def test_releases_that_coordinates_do_not_tell_are_refused(tmp_path, monkeypatch
     paths = written("tables", tmp_path, CONTENT)
     monkeypatch.setattr(several, "MOST_CELLS", 1)
     with pytest.raises(InvalidInputError, match="give --schema"):
-        pml.read_measurements(*paths)
+        pml.read(*paths)
     monkeypatch.setattr(several, "MOST_COORDINATES", 13)  # 1 + 2 + 1 + 2 + 3 + 3 and one, 12
-    pml.read_measurements(*paths, schema=CONTENT)
+    pml.read(*paths, schema=CONTENT)
     monkeypatch.setattr(several, "MOST_COORDINATES", 11)
     with pytest.raises(InvalidInputError, match="at most"):
-        pml.read_measurements(*paths, schema=CONTENT)
+        pml.read(*paths, schema=CONTENT)
 
 
 def test_a_strategy_that_measures_more_than_its_tables_is_noticed(tmp_path, monkeypatch):
@@ -96,8 +96,8 @@ def test_a_strategy_that_measures_more_than_its_tables_is_noticed(tmp_path, monk
     whole = pml.mechanism("identity", pml.workload("a*b*c", schema=schema), guarantee=GAUSSIAN)
     made = pml.mechanism(whole.strategy, queries, guarantee=GAUSSIAN, noise="gaussian")
     people = pl.DataFrame({"a": ["x"], "b": ["p"], "c": [1], "one": ["k"]})
-    made.release(people, schema=schema).measurements.write(path)
+    made.release(people, schema=schema).measurements.save(path)
     other = written("tables", tmp_path, CONTENT)[0]
     monkeypatch.setattr(several, "MOST_CELLS", 1)
     with pytest.raises(InvalidInputError, match="ask each of them"):
-        pml.read_measurements(path, other, schema=schema)
+        pml.read(path, other, schema=schema)

@@ -14,6 +14,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, Noise, PureDP
 from pmldesign.releases import (
+    Plan,
     calibrated_on,
     cost_of,
     cube_half_widths,
@@ -22,7 +23,6 @@ from pmldesign.releases import (
     half_widths,
     lattice_of,
     manifest_of,
-    parse_plan,
     require_agreement,
 )
 from pmldesign.strategies import Strategy
@@ -189,7 +189,7 @@ def test_budgets_plans_and_manifests():
     require_agreement(noise)
     assert float(cost_of(noise).pure) == pytest.approx(0.5, rel=1e-9)
     with pytest.raises(InvalidInputError, match="fine grid"):
-        parse_plan("2*laplace:0.5").next_for(noise, ())
+        Plan.parse("2*laplace:0.5").next_for(noise, ())
     told = manifest_of(noise, schema=None, level=0.95, simultaneous=False, post_processing=[])
     assert told["noise"]["law"] == "discrete cube"
     assert told["lattice"]["of"] == "the l_inf norm, in units"

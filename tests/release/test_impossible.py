@@ -118,7 +118,7 @@ def test_impossible_cells_are_answered_by_zero_without_noise(tmp_path):
     exact = prepared.publish(prepared.counts(table(cells)), no_noise)
     counts = np.array([cells.count(cell) for cell in CAN])
     assert np.allclose(exact.table.estimate, truth @ counts)
-    published.to_csv(tmp_path / "t.csv")
+    published.save(tmp_path / "t.csv")
     assert not pml.verify(tmp_path / "t.manifest.json").failures
 
 

@@ -155,7 +155,7 @@ def test_a_crash_between_noise_and_table_publishes_nothing(tmp_path, data, monke
     monkeypatch.setattr(type(tmp_path), "replace", crash)
     found = release(made(PureDP(1.0)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
     with pytest.raises(RuntimeError, match="power cut"):
-        found.to_csv(tmp_path / "t.csv")
+        found.save(tmp_path / "t.csv")
     assert renamed == ["t.manifest.json", "t.csv"][: len(renamed)]
     assert not (tmp_path / "t.csv").exists()
     assert len(payments(ledger)) == 1

@@ -82,8 +82,8 @@ CASES = {
 def test_released_queries_have_the_answers_that_were_published(case, tmp_path):
     text, guarantee, noise, options = CASES[case]
     published = released(text, guarantee, noise, **options)
-    published.measurements.write(tmp_path / "m.npz")
-    held = pml.read_measurements(tmp_path / "m.npz", schema=CONTENT)
+    published.measurements.save(tmp_path / "m.npz")
+    held = pml.read(tmp_path / "m.npz", schema=CONTENT)
     asked = {name: value for name, value in options.items() if name != "level"}
     answers = held.ask(text, schema=CONTENT, **asked)
     assert text_of(answers.table) == text_of(published.table)
@@ -112,8 +112,8 @@ def test_measurements_of_every_structure_are_read_back(name, strategy, guarantee
     design = strategy or pml.factorize(name, neighbours=guarantee.neighbours)
     made = pml.mechanism(design, name, guarantee=guarantee, noise=noise)
     published = pml.release(made, np.arange(made.workload.shape[1]))
-    published.measurements.write(tmp_path / "m.npz")
-    answers = pml.read_measurements(tmp_path / "m.npz").ask(name)
+    published.measurements.save(tmp_path / "m.npz")
+    answers = pml.read(tmp_path / "m.npz").ask(name)
     assert text_of(answers.table) == text_of(published.table)
     assert not pml.verify(tmp_path / "m.npz").failures
 
@@ -123,8 +123,8 @@ def test_known_answers_come_along(tmp_path):
         "identity", "histogram:6", guarantee=pml.PureDP(1), known="prefix:3*total:2"
     )
     published = pml.release(made, np.arange(6))
-    published.measurements.write(tmp_path / "m.npz")
-    held = pml.read_measurements(tmp_path / "m.npz")
+    published.measurements.save(tmp_path / "m.npz")
+    held = pml.read(tmp_path / "m.npz")
     table = held.ask("prefix:3*total:2").table
     assert table.estimate.tolist() == [1, 6, 15]
     assert not table.standard_deviation.any()
@@ -174,8 +174,8 @@ def test_two_releases_are_never_worse_than_one(noises, tmp_path):
     for path, noise, text in zip(paths, noises, ("sex*age", "age*region"), strict=True):
         promise = GAUSSIAN if noise == "gaussian" else pml.PureDP(0.5)
         held.append(released(text, promise, noise).measurements)
-        held[-1].write(path)
-    both = pml.read_measurements(*paths, schema=CONTENT)
+        held[-1].save(path)
+    both = pml.read(*paths, schema=CONTENT)
     for text, part in (("sex*age + age", held[0]), ("age:prefix + region", held[1])):
         alone = part.ask(text, schema=CONTENT).table.standard_deviation
         together = both.ask(text, schema=CONTENT).table.standard_deviation
@@ -201,7 +201,7 @@ def test_two_releases_are_never_worse_than_one(noises, tmp_path):
 def test_what_several_releases_promise_together(tmp_path):
     paths = [tmp_path / "one.npz", tmp_path / "two.npz"]
     for path in paths:
-        released("sex", pml.PureDP(0.25), "laplace").measurements.write(path)
+        released("sex", pml.PureDP(0.25), "laplace").measurements.save(path)
     result = run("ask", *paths, "sex", tmp=tmp_path)
     assert pml.PureDP(0.5).describe(24) in " ".join(result.output.split())
 
@@ -214,23 +214,23 @@ def run(*words, tmp):
 
 def test_releases_of_other_people_are_not_combined(tmp_path):
     paths = [tmp_path / f"{k}.npz" for k in range(3)]
-    released("sex", GAUSSIAN).measurements.write(paths[0])
-    released("sex", REPLACE).measurements.write(paths[1])
+    released("sex", GAUSSIAN).measurements.save(paths[0])
+    released("sex", REPLACE).measurements.save(paths[1])
     made = pml.mechanism("identity", "histogram:24", guarantee=GAUSSIAN)
-    pml.release(made, COUNTS).measurements.write(paths[2])
+    pml.release(made, COUNTS).measurements.save(paths[2])
     for other in paths[1:]:
         with pytest.raises(InvalidInputError, match="not of the same people"):
-            pml.read_measurements(paths[0], other)
+            pml.read(paths[0], other)
 
 
 def test_what_is_not_determined_is_said_with_the_nearest(tmp_path):
-    released("sex*age + region", GAUSSIAN).measurements.write(tmp_path / "m.npz")
+    released("sex*age + region", GAUSSIAN).measurements.save(tmp_path / "m.npz")
     result = run("ask", tmp_path / "m.npz", "sex*region + age", tmp=tmp_path)
     assert result.exit_code == 2
     assert "6 of 10 queries are not determined" in result.output
     assert "the first is sex=F, region=A" in result.output
     assert "determines sex + region" in result.output
-    held = pml.read_measurements(tmp_path / "m.npz", schema=CONTENT)
+    held = pml.read(tmp_path / "m.npz", schema=CONTENT)
     nearest = held.ask("sex*region + age", schema=CONTENT, nearest=True).table
     # the projection of an interaction on both main effects: F/3 + A/2 - total/6
     tables = held.ask("sex + region + total", schema=CONTENT).table.estimate
@@ -243,9 +243,9 @@ def test_what_is_not_determined_is_said_with_the_nearest(tmp_path):
 
 def test_measurements_that_know_their_schema_are_asked_by_names(tmp_path):
     measured = released("sex*age", GAUSSIAN).measurements
-    measured.write(tmp_path / "m.npz")
-    there = pml.read_measurements(tmp_path / "m.npz")
-    held = pml.read_measurements(tmp_path / "m.npz", schema=CONTENT)
+    measured.save(tmp_path / "m.npz")
+    there = pml.read(tmp_path / "m.npz")
+    held = pml.read(tmp_path / "m.npz", schema=CONTENT)
     expected = text_of(held.ask("age:prefix", schema=CONTENT).table)
     assert text_of(held.ask("age:prefix").table) == expected
     assert text_of(measured.ask("age:prefix").table) == expected
@@ -256,7 +256,7 @@ def test_measurements_that_know_their_schema_are_asked_by_names(tmp_path):
 
 
 def test_files_of_answers_say_what_was_done_to_them(tmp_path):
-    released("sex*age", GAUSSIAN).measurements.write(tmp_path / "m.npz")
+    released("sex*age", GAUSSIAN).measurements.save(tmp_path / "m.npz")
     for words, marks in (([], {None}), (["--nonnegative", "--integers"], {"nonnegative integers"})):
         asked = ["sex", *words, "-o", tmp_path / "a.csv"]
         assert run("ask", tmp_path / "m.npz", *asked, tmp=tmp_path).exit_code == 0
@@ -269,26 +269,26 @@ def test_another_schema_and_other_files_are_refused(tmp_path):
     other = {"attributes": [*CONTENT["attributes"][:2], {"name": "region", "keys": list("ABD")}]}
     with pytest.raises(InvalidInputError, match="not that of the release"):
         held.ask("sex", schema=other)
-    pml.write_strategy(tmp_path / "s.npz", pml.factorize("prefix:4"))
+    pml.write(tmp_path / "s.npz", pml.factorize("prefix:4"))
+    held.save(tmp_path / "m.npz")
     for name in ("s.npz", "none.npz", "m.csv"):
         with pytest.raises(FileError):
-            pml.read_measurements(tmp_path / name)
-    held.write(tmp_path / "m.npz")
+            pml.read(tmp_path / "m.npz", tmp_path / name)
     header, arrays = read_archive(tmp_path / "m.npz")
     for name in ("measured", "units"):
         kept = {key: array for key, array in arrays.items() if key != name}
         np.savez(tmp_path / "bad.npz", header=np.array(json.dumps(header)), **kept)
         with pytest.raises(FileError, match="damaged"):
-            pml.read_measurements(tmp_path / "bad.npz")
+            pml.read(tmp_path / "bad.npz")
 
 
 def test_a_changed_value_is_noticed(tmp_path):
-    released("sex", GAUSSIAN).measurements.write(tmp_path / "m.npz")
+    released("sex", GAUSSIAN).measurements.save(tmp_path / "m.npz")
     header, arrays = read_archive(tmp_path / "m.npz")
     arrays["measured"] += 1.0
     np.savez(tmp_path / "m.npz", header=np.array(json.dumps(header)), **arrays)
     with pytest.raises(FileError, match="changed after it was written"):
-        pml.read_measurements(tmp_path / "m.npz")
+        pml.read(tmp_path / "m.npz")
 
 
 def test_measurements_for_synthetic_data_are_those_of_tables(monkeypatch):
@@ -320,11 +320,11 @@ def test_measurements_for_synthetic_data_are_those_of_tables(monkeypatch):
 
 def test_one_release_is_not_combined_with_itself(tmp_path):
     held = released("sex", GAUSSIAN).measurements
-    held.write(tmp_path / "m.npz")
-    held.coarser(pml.GaussianDP(0.05)).write(tmp_path / "public.npz")
+    held.save(tmp_path / "m.npz")
+    held.coarser(pml.GaussianDP(0.05)).save(tmp_path / "public.npz")
     for other in ("m.npz", "public.npz"):
         with pytest.raises(InvalidInputError, match="versions of one release"):
-            pml.read_measurements(tmp_path / "m.npz", tmp_path / other)
+            pml.read(tmp_path / "m.npz", tmp_path / other)
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_a_coarser_version_has_the_noise_of_its_guarantee(promise, tmp_path):
     text = "sex*age + region"
     held = released(text, GAUSSIAN).measurements
     public = held.coarser(promise)
-    public.write(tmp_path / "public.npz")
+    public.save(tmp_path / "public.npz")
     assert not pml.verify(tmp_path / "public.npz").failures
     direct = released(text, promise).measurements
     assert public.laws[0].deviation == pytest.approx(direct.laws[0].deviation, rel=1e-6)

@@ -19,9 +19,9 @@ from pmldesign.mechanisms import (
 )
 from pmldesign.privacy import ApproxDP, Noise, PureDP
 from pmldesign.releases import (
+    Plan,
     exact_noise,
     half_widths,
-    parse_plan,
 )
 from pmldesign.strategies import Strategy
 
@@ -158,7 +158,7 @@ def test_currencies_are_those_of_randomized_response():
 def test_a_plan_has_no_such_noise():
     noisy = exact_noise(on_own_grid("identity", "histogram:4", 0.5))
     with pytest.raises(InvalidInputError, match="fine grid"):
-        parse_plan("2*laplace:0.5").next_for(noisy, ())
+        Plan.parse("2*laplace:0.5").next_for(noisy, ())
 
 
 @pytest.mark.parametrize(("strategy", "epsilon"), [("identity", 3), ("tree", 5), ("identity", 0.1)])

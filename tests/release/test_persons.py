@@ -187,9 +187,9 @@ def test_releases_promise_all_rows_of_one_person(tmp_path):
     )
     ratio = published.table.standard_deviation / noisy.standard_deviations
     assert np.allclose(ratio, np.sqrt(3), rtol=1e-4)
-    published.measurements.write(tmp_path / "m.npz")
+    published.measurements.save(tmp_path / "m.npz")
     assert not pml.verify(tmp_path / "m.npz", schema=schema_file).failures
-    published.to_csv(tmp_path / "t.csv")
+    published.save(tmp_path / "t.csv")
     verified = pml.verify(tmp_path / "t.manifest.json")
     assert not verified.failures
     # a promise about fewer rows is found

@@ -226,7 +226,7 @@ def test_measurements_of_persons_are_asked_and_verified(text, more, known, noise
     made = pml.optimize(queries, guarantee=promise, noise=noise, known=public, effort="quick").best
     published = made.release(frame, schema=content)
     path = tmp_path / "m.npz"
-    published.measurements.write(path)
+    published.measurements.save(path)
     checked = pml.verify(path, schema=content)
     assert not checked.failures, checked.failures
     assert "sensitivity of R" in {check.name for check in checked.checks}

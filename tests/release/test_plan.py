@@ -11,8 +11,8 @@ from pmldesign.errors import InfeasibleError, InvalidInputError
 from pmldesign.privacy import Noise, PrivacyCurve
 from pmldesign.releases import (
     Budget,
+    Plan,
     PlannedNoise,
-    parse_plan,
     read_ledger,
     without_plan,
 )
@@ -72,7 +72,7 @@ def gaussian_losses(mu, step, up):
 )
 def test_delta_lies_between_losses_rounded_down_and_up(text, step):
     """Convolutions on a grid, without transforms: bounds on both sides of the truth."""
-    plan, ends = parse_plan(text), {}
+    plan, ends = Plan.parse(text), {}
     for up in (False, True):
         total = np.ones(1)
         for planned in plan.releases:
@@ -90,18 +90,18 @@ def test_delta_lies_between_losses_rounded_down_and_up(text, step):
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_gaussian_releases_are_one(count):
-    plan = parse_plan(f"{count}*gaussian:mu=0.2")
+    plan = Plan.parse(f"{count}*gaussian:mu=0.2")
     exact = PrivacyCurve(Noise.GAUSSIAN, 0.2 * math.sqrt(count))
     for delta in (1e-3, 1e-6, 1e-9):
         assert 1 <= plan.epsilon(delta) / exact.epsilon(delta) < 1 + 1e-5
 
 
 def test_a_plan_costs_less_than_choices_that_come_later():
-    plan = parse_plan("200*laplace:0.01")
+    plan = Plan.parse("200*laplace:0.01")
     assert plan.epsilon(0.0) == without_plan(plan, 1e-6) == pytest.approx(2.0)
     # the loss has mean 200 (t + e^-t - 1) and a variance below 200 t^2: a normal law, about
     assert plan.epsilon(1e-6) < 0.6
-    mixed = parse_plan("4*laplace:0.1 + 3*gaussian:0.5,1e-7")
+    mixed = Plan.parse("4*laplace:0.1 + 3*gaussian:0.5,1e-7")
     assert mixed.epsilon(1e-6) < 0.9 * without_plan(mixed, 1e-6) + 0.01
     assert without_plan(mixed, 0.0) == math.inf
 
@@ -218,13 +218,13 @@ def test_noise_of_a_guarantee_is_what_a_plan_calls_so(guarantee, text, tmp_path,
 
 
 def test_plans_are_written_as_text():
-    plan = parse_plan("2*laplace:0.1+gaussian:mu=0.25")
+    plan = Plan.parse("2*laplace:0.1+gaussian:mu=0.25")
     assert plan.text == "2*laplace:0.1 + gaussian:mu=0.25"
     assert len(plan.releases) == 3
     bad = ["", "laplace", "laplace:1,2", "gaussian:1", "x*laplace:1", "0*laplace:1", "cauchy:1"]
     for text in [*bad, "laplace:mu=1", "gaussian:1,1e-6,mu=1", "laplace:0.1 + "]:
         with pytest.raises(InvalidInputError, match="a plan is written as"):
-            parse_plan(text)
+            Plan.parse(text)
     for text in (
         "laplace:-1",
         "laplace:nan",
@@ -233,15 +233,15 @@ def test_plans_are_written_as_text():
         "9999*laplace:1+" * 2 + "laplace:1",
     ):
         with pytest.raises(InvalidInputError):
-            parse_plan(text)
+            Plan.parse(text)
     outside = ["laplace:1e300", "gaussian:mu=1e300", "laplace:1e-300", "gaussian:1e300,1e-5"]
     for text in [*outside, "2501*gaussian:mu=2"]:  # mu 100.02 together
         with pytest.raises(InvalidInputError, match="from 1e-50 to 100"):
-            parse_plan(text)
-    assert parse_plan("2*laplace:0.1").epsilon(0.0) == 0.2
+            Plan.parse(text)
+    assert Plan.parse("2*laplace:0.1").epsilon(0.0) == 0.2
     with pytest.raises(InvalidInputError, match="no epsilon at delta 0; use a delta of"):
         plan.epsilon(0.0)
-    assert parse_plan("9*laplace:100 + gaussian:mu=1e-50").epsilon(1e-6) == pytest.approx(
+    assert Plan.parse("9*laplace:100 + gaussian:mu=1e-50").epsilon(1e-6) == pytest.approx(
         900, rel=0.01
     )
     for delta in (-1.0, 1.0, 1e-11):

@@ -58,7 +58,7 @@ IDS = ["pure", "approximate", "replace", "pml"]
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=IDS)
 def test_sums_agree_to_the_last_printed_digit(guarantee, tmp_path):
-    release(designed(guarantee), some_people(), schema=CONTENT).to_csv(tmp_path / "t.csv")
+    release(designed(guarantee), some_people(), schema=CONTENT).save(tmp_path / "t.csv")
     with (tmp_path / "t.csv").open() as handle:
         rows = list(csv.DictReader(handle))
     assert list(rows[0]) == [
@@ -144,7 +144,7 @@ def test_a_histogram_needs_no_schema(tmp_path):
     assert found.table.columns()["query"] == ["0", "1", "2", "3"]
     assert found.table.estimate.tolist() == [5, 5, 12, 13]
     assert found.to_frame().shape == (4, 5)
-    found.write(tmp_path / "t.parquet")
+    found.save(tmp_path / "t.parquet")
     frame = pl.read_parquet(tmp_path / "t.parquet")
     assert frame["estimate"].to_list() == [5, 5, 12, 13]
     written = json.loads((tmp_path / "t.manifest.json").read_text())
@@ -154,7 +154,7 @@ def test_a_histogram_needs_no_schema(tmp_path):
     assert {key: hashes[key] for key in found.manifest["sha256"]} == found.manifest["sha256"]
     assert written == {key: found.manifest[key] for key in written}
     with pytest.raises(FileError, match=r"ends in .csv or .parquet"):
-        found.write(tmp_path / "t.txt")
+        found.save(tmp_path / "t.txt")
 
 
 def test_queries_with_fractions_are_answered_too():

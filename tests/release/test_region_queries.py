@@ -207,7 +207,7 @@ def test_released_parts_agree_to_the_last_digit(tmp_path, schema, guarantee):
     asked = "total + state*sex + place*sex*age + county*age + county"
     queries = workload(asked, schema=schema)
     noisy = mechanism(equal_shares(queries), queries, guarantee=guarantee)
-    release(noisy, data, schema=schema).write(tmp_path / "t.csv")
+    release(noisy, data, schema=schema).save(tmp_path / "t.csv")
     with (tmp_path / "t.csv").open() as handle:
         rows = list(csv.DictReader(handle))
     digits = {len(row["estimate"].partition(".")[2]) for row in rows}

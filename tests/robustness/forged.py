@@ -42,27 +42,27 @@ def written_bases(path, rng):
             for p in (2.0, 3.0, np.inf):
                 best = pml.factorize(name, p=p, neighbours=neighbours)
                 promise = random_guarantee(rng, neighbours, best.workload.shape[1])
-                pml.write_strategy(path, best, mechanism=pml.mechanism(best, guarantee=promise))
+                pml.write(path, best, mechanism=pml.mechanism(best, guarantee=promise))
                 yield strategy_base(path, name)
-        pml.write_strategy(path, best)
+        pml.write(path, best)
         yield strategy_base(path, name)
     for name, known in KNOWN:
         best = pml.factorize(name, known=known)
         noisy = pml.mechanism(best, name, guarantee=pml.ApproxDP(1, 1e-6), known=known)
-        pml.write_strategy(path, best, mechanism=noisy)
+        pml.write(path, best, mechanism=noisy)
         yield strategy_base(path, name, known)
     for people in PEOPLE:
         best = pml.factorize("prefix:6", participation=people)
         for noise in ("gaussian", "laplace", "cube"):
             promise = pml.ApproxDP(1.0, 1e-6)
             noisy = pml.mechanism(best, guarantee=promise, noise=noise)
-            pml.write_strategy(path, best, mechanism=noisy)
+            pml.write(path, best, mechanism=noisy)
             yield strategy_base(path, "prefix:6")
     for name in ("prefix:4", "prefix:6"):
-        pml.write_strategy(path, pml.optimize(name, guarantee=pml.PureDP(4.0), effort="quick").best)
+        pml.write(path, pml.optimize(name, guarantee=pml.PureDP(4.0), effort="quick").best)
         yield strategy_base(path, name)
-    least = pml.least_budget("prefix:6", 5.0, pml.ApproxDP(1, 1e-6), noise="gaussian")
-    pml.write_strategy(path, least.mechanism)
+    least = pml.least_budget("prefix:6", pml.ApproxDP(1, 1e-6), targets=5.0, noise="gaussian")
+    pml.write(path, least.mechanism)
     yield strategy_base(path, "prefix:6")
 
 
@@ -76,10 +76,10 @@ def form_bases(path, rng):
             if isinstance(strategy, pml.Design):
                 promise = random_guarantee(rng, neighbours, strategy.workload.shape[1])
                 noisy = pml.mechanism(strategy, guarantee=promise)
-                pml.write_strategy(path, strategy, mechanism=noisy)
+                pml.write(path, strategy, mechanism=noisy)
             else:
                 promise = random_guarantee(rng, neighbours, strategy.shape[1])
-                pml.write_strategy(path, pml.mechanism(strategy, queries, guarantee=promise))
+                pml.write(path, pml.mechanism(strategy, queries, guarantee=promise))
             yield strategy_base(path, read_archive(path)[0]["workload"])
     finally:
         writer.WRITTEN_ENTRIES = largest
@@ -96,14 +96,14 @@ def object_bases(folder, rng):
             noise = "gaussian" if currency else "auto"
             noisy = pml.mechanism("identity", name, guarantee=promise, noise=noise)
             path = folder / "r.csv"
-            pml.release(noisy, rng.integers(0, 9, cells)).to_csv(path)
+            pml.release(noisy, rng.integers(0, 9, cells)).save(path)
             content = read_object(path.with_suffix(".manifest.json"))
             yield Base("manifest", content, beside={"r.csv": path.read_bytes()})
     for number, noise in enumerate(("laplace", "cube", "gaussian")):
         people = {"guarantee": pml.ApproxDP(1.0, 1e-6), "participation": PEOPLE[number]}
         noisy = pml.mechanism("identity", "prefix:6", noise=noise, **people)
         path = folder / "r.csv"
-        pml.release(noisy, rng.integers(0, 9, 6)).to_csv(path)
+        pml.release(noisy, rng.integers(0, 9, 6)).save(path)
         content = read_object(path.with_suffix(".manifest.json"))
         yield Base("manifest", content, beside={"r.csv": path.read_bytes()})
     for _ in range(3):
@@ -119,7 +119,7 @@ def measured_bases(path, rng):
         cells, promise = pml.workload(name).shape[1], pml.PureDP(1.0)
         options = {"guarantee": promise, "participation": people}
         noisy = pml.mechanism("identity", name, noise=noise, **options)
-        pml.release(noisy, rng.integers(0, 9, cells)).measurements.write(path)
+        pml.release(noisy, rng.integers(0, 9, cells)).measurements.save(path)
         yield Base("measurements", *read_archive(path), name)
 
 

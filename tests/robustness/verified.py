@@ -117,14 +117,14 @@ def file_of_form(path, rng):
     try:
         if isinstance(strategy, pml.Design):
             if rng.random() < 0.3:
-                pml.write_strategy(path, strategy)
+                pml.write(path, strategy)
                 return
             guarantee = random_guarantee(rng, neighbours, strategy.workload.shape[1])
             noisy = pml.mechanism(strategy, guarantee=guarantee)
-            pml.write_strategy(path, strategy, mechanism=noisy)
+            pml.write(path, strategy, mechanism=noisy)
         else:
             guarantee = random_guarantee(rng, neighbours, strategy.shape[1])
-            pml.write_strategy(path, pml.mechanism(strategy, queries, guarantee=guarantee))
+            pml.write(path, pml.mechanism(strategy, queries, guarantee=guarantee))
     finally:
         writer.WRITTEN_ENTRIES = largest
     return
@@ -142,11 +142,11 @@ def file_of_matrix(path, rng):
     cells = queries.shape[1]
     guarantee = random_guarantee(rng, neighbours, cells)
     if rng.random() < 0.4:
-        pml.write_strategy(path, best)
+        pml.write(path, best)
     elif rng.random() < 0.5:
-        pml.write_strategy(path, best, mechanism=pml.mechanism(best, guarantee=guarantee))
+        pml.write(path, best, mechanism=pml.mechanism(best, guarantee=guarantee))
     else:
-        pml.write_strategy(path, pml.mechanism("identity", queries, guarantee=guarantee, p=p))
+        pml.write(path, pml.mechanism("identity", queries, guarantee=guarantee, p=p))
     return pml.workload(queries) if isinstance(queries, np.ndarray) else queries
 
 
@@ -159,7 +159,7 @@ def manifest(path, rng):
     noise = "gaussian" if currency else "auto"
     noisy = pml.mechanism("identity", queries, guarantee=guarantee, noise=noise)
     counts = rng.integers(0, 9, noisy.workload.shape[1])
-    pml.release(noisy, counts).to_csv(path.with_name("r.csv"))
+    pml.release(noisy, counts).save(path.with_name("r.csv"))
 
 
 def envelope(path, rng):
@@ -180,7 +180,9 @@ def random_guarantee(rng, neighbours, cells):
     epsilon, delta = float(rng.uniform(0.3, 1.2)), float(10 ** rng.uniform(-8, -3))
     alpha, order = float(rng.uniform(0.01, 0.03)), float(rng.uniform(1.5, 20))
     if rng.random() < 0.5:
-        alpha = pml.sampled_alpha(rng.integers(20, 200, cells), float(rng.uniform(0.9, 0.999)))
+        alpha = pml.envelope.sampled_alpha(
+            rng.integers(20, 200, cells), float(rng.uniform(0.9, 0.999))
+        )
         epsilon = min(epsilon, -0.7 * float(np.log(min(alpha))))
     kinds = [
         pml.PureDP(epsilon, neighbours),

@@ -113,7 +113,7 @@ def test_cells_of_products_are_no_steps(call, workload):
     with pytest.raises(InvalidInputError, match="design prefix:"):
         call(workload, participation="2,min-sep=2", **promise)
     with pytest.raises(InvalidInputError, match="design prefix:"):
-        pml.compare(workload, ["identity"], participation="2,min-sep=2")
+        pml.compare(workload, strategies=["identity"], participation="2,min-sep=2")
     with pytest.raises(InvalidInputError, match="design prefix:"):
         pml.mechanism("identity", workload, participation="2,min-sep=2")
 
@@ -157,7 +157,7 @@ def test_the_l1_sensitivity_of_streams_is_exact(source, participation, tmp_path)
     differences = neighbouring_differences(12, schema.times, schema.apart, schema.fixed)
     exact = np.abs(noisy.strategy.matrix @ differences).sum(axis=0).max()
     assert exact * (1 - 1e-12) <= noisy.sensitivity <= exact * (1 + 1e-9)
-    pml.write_strategy(tmp_path / "s.npz", noisy)
+    pml.write(tmp_path / "s.npz", noisy)
     assert pml.verify(tmp_path / "s.npz").holds
 
 

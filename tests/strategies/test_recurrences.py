@@ -118,7 +118,7 @@ def test_more_buffers_are_no_worse_and_few_are_kept():
 def test_a_stream_of_one_pole_goes_through_its_state(tmp_path):
     best = pml.factorize("prefix:16", p=np.inf, participation="3,min-sep=5", buffers=1)
     noisy = pml.mechanism(best, "prefix:16", guarantee=pml.ZCDP(0.5), noise="gaussian")
-    pml.write_strategy(tmp_path / "s.npz", noisy)
+    pml.write(tmp_path / "s.npz", noisy)
     assert pml.verify(tmp_path / "s.npz").holds
     again = pml.strategy(tmp_path / "s.npz")
     assert np.array_equal(again.matrix, best.strategy.matrix)

@@ -27,7 +27,7 @@ def answers(*arguments):
 def test_targets_are_of_the_sums_themselves(tmp_path, promise):
     path = tmp_path / "sums.npz"
     asked = {"noise": "gaussian", "time_limit": 5.0}
-    found = pml.least_budget(f"prefix:{STEPS}", 40.0, promise, **asked).mechanism
+    found = pml.least_budget(f"prefix:{STEPS}", promise, targets=40.0, **asked).mechanism
     write_strategy(path, found)
     assert json.loads(str(np.load(path)["header"]))["form"] == "stream"
     checked = verify_file(path)

@@ -181,11 +181,11 @@ def _people(rng: np.random.Generator, schema: dict[str, Any], *, replaced: bool)
 
 def verified(published: pml.Release, case: Case, folder: Path) -> list[pml.Verification]:
     """What is said about the table and the measurements of a release."""
-    published.write(folder / "t.csv")
+    published.save(folder / "t.csv")
     names = ["t.csv"]
     assert published.measurements is not None
     try:
-        published.measurements.write(folder / "m.npz")
+        published.measurements.save(folder / "m.npz")
         names.append("m.npz")
     except pml.InvalidInputError:  # too large
         pass

@@ -36,7 +36,7 @@ def test_arrays_without_the_ending_that_readers_ask_for(twin, first, tmp_path):
     """A reader takes strategy.npy, whatever an entry called strategy holds."""
     path = tmp_path / "s.npz"
     noisy = pml.mechanism("identity", "prefix:4", guarantee=pml.PureDP(1.0), noise="laplace")
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     header, arrays = read_archive(path)
     honest = {"header": np.array(json.dumps(header)), **arrays}
     entries = [(f"{name}.npy", array) for name, array in honest.items() if name != twin]
@@ -56,7 +56,7 @@ def test_whole_numbers_whose_squares_do_not_fit(entry, kind, tmp_path):
     """16^2 is 0 in 8 bits: the sensitivity of 16 I would be 0."""
     path = tmp_path / "s.npz"
     promise = {"guarantee": pml.ApproxDP(1.0, 1e-6), "noise": "gaussian"}
-    pml.write_strategy(path, pml.mechanism("identity", "histogram:48*histogram:48", **promise))
+    pml.write(path, pml.mechanism("identity", "histogram:48*histogram:48", **promise))
     header, arrays = read_archive(path)
     assert header["form"] == "product"
     arrays["factor_0"] = (arrays["factor_0"] * entry).astype(kind)
@@ -70,7 +70,7 @@ def test_a_reconstruction_whose_norm_is_no_number(tmp_path):
     """Of entries of 1e160 norms are infinite, and no residual is large beside these."""
     path = tmp_path / "s.npz"
     noisy = pml.mechanism("identity", "prefix:4", guarantee=pml.PureDP(1.0), noise="laplace")
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     header, arrays = read_archive(path)
     arrays["reconstruction"] = 1e160 * arrays["reconstruction"]
     header |= {name: 1e160 * header[name] for name in ("error", "rmse", "max_std")}
@@ -87,7 +87,7 @@ def test_rounding_excuses_no_smaller_sensitivity(noise, promise, people, bias, t
     noisy = pml.mechanism(
         "identity", "prefix:6", guarantee=promise, noise=noise, participation=people
     )
-    pml.release(noisy, np.arange(6)).measurements.write(path)
+    pml.release(noisy, np.arange(6)).measurements.save(path)
     header, arrays = read_archive(path)
     assert not pml.verify(path).failures
     law, lattice = header["manifest"]["noise"], header["manifest"]["lattice"]
@@ -109,7 +109,7 @@ def test_rounding_leaves_what_is_measured(entry, tmp_path):
     """In units of twice an entry nothing is measured, and the least noise keeps the guarantee."""
     path = tmp_path / "m.npz"
     noisy = pml.mechanism("workload", "prefix:40", guarantee=pml.PureDP(1.0), noise="laplace")
-    pml.release(noisy, np.arange(40)).measurements.write(path)
+    pml.release(noisy, np.arange(40)).measurements.save(path)
     header, arrays = read_archive(path)
     assert not pml.verify(path).failures
     law, lattice = header["manifest"]["noise"], header["manifest"]["lattice"]
@@ -132,7 +132,7 @@ def test_measurements_of_a_rounded_strategy_hold(guarantee, people, tmp_path):
         pml.Strategy("R", matrix), matrix @ np.eye(5), guarantee=guarantee, participation=people
     )
     path = tmp_path / "m.npz"
-    pml.release(noisy, np.arange(5)).measurements.write(path)
+    pml.release(noisy, np.arange(5)).measurements.save(path)
     lattice = read_archive(path)[0]["manifest"]["lattice"]
     assert lattice["bias_of_an_entry"] > 0
     assert not pml.verify(path, workload=matrix).failures
@@ -173,7 +173,7 @@ def test_digits_of_other_alphabets_are_none(honest, other, tmp_path):
     """Readers refuse them."""
     path = tmp_path / "s.npz"
     promise = {"guarantee": pml.PureDP(1.0), "noise": "laplace", "participation": honest}
-    pml.write_strategy(path, pml.mechanism("identity", "prefix:12", **promise))
+    pml.write(path, pml.mechanism("identity", "prefix:12", **promise))
     header, arrays = read_archive(path)
     assert pml.verify(path).holds
     header["participation"] = other

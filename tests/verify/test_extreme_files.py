@@ -22,7 +22,7 @@ def written(path, header, arrays):
 
 
 def strategy_of(path, strategy, workload, **promise):
-    pml.write_strategy(path, pml.mechanism(strategy, workload, **promise))
+    pml.write(path, pml.mechanism(strategy, workload, **promise))
     return read_archive(path)
 
 
@@ -68,7 +68,7 @@ def test_weights_so_small_that_their_products_are_rounded_up(tmp_path):
     """Roots of 1e-322 times each other have no digits: half a unit up is no proof."""
     path = tmp_path / "s.npz"
     design = pml.factorize("prefix:300")
-    pml.write_strategy(path, design)
+    pml.write(path, design)
     header, arrays = read_archive(path)
     proved = {}
     for unit in (1.0, 2.0**-1060):
@@ -139,7 +139,7 @@ def test_moments_of_any_order_on_whole_measurements_end(p, tmp_path):
     path = tmp_path / "s.npz"
     for strategy in ("identity", "tree"):
         noisy = pml.mechanism(strategy, "histogram:4", guarantee=pml.PureDP(9.0), noise="laplace")
-        pml.write_strategy(path, dataclasses.replace(noisy, own_grid=True))
+        pml.write(path, dataclasses.replace(noisy, own_grid=True))
         header, arrays = read_archive(path)
         written(path, {**header, "p": str(float(p))}, arrays)
         assert not pml.verify(path).holds
@@ -189,7 +189,7 @@ def test_tiny_deltas_under_pml_of_more_cells_than_balls_are_for(kind, tmp_path):
     """The loss is a difference of two tails, each of which moves by far more than it does."""
     path = tmp_path / "s.npz"
     promise = kind(1.0, 1e-300, 1e-4)
-    pml.write_strategy(path, pml.mechanism("identity", "histogram:260", guarantee=promise))
+    pml.write(path, pml.mechanism("identity", "histogram:260", guarantee=promise))
     result = pml.verify(path)
     assert result.arithmetic.startswith("double precision")
     assert result.holds, result.failures
@@ -203,7 +203,7 @@ def test_strategies_of_a_large_condition(least, tmp_path):
     R = (left * np.geomspace(1, least, 8)) @ right
     promise = pml.ApproxDP(1.0, 1e-6)
     noisy = pml.mechanism(pml.Strategy("R", R), "prefix:8", guarantee=promise, noise="gaussian")
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     assert pml.verify(path).holds
     header, arrays = read_archive(path)
     for name in ("error", "rmse", "max_std"):
@@ -217,7 +217,7 @@ def test_errors_that_are_rounded_upwards(tmp_path):
     """By a billionth and more, as those of long windows; downwards they are false."""
     path = tmp_path / "s.npz"
     noisy = pml.mechanism("identity", "prefix:8", guarantee=pml.PureDP(1.0), noise="laplace")
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     header, arrays = read_archive(path)
     for moved, holds in ((3e-9, True), (-6e-9, False), (3e-6, False)):
         header["rmse"] *= 1 + moved

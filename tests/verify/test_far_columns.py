@@ -54,7 +54,7 @@ def test_pml_of_few_different_cells_of_very_many(kind, tmp_path):
     best = pml.factorize(queries, neighbours="replace")
     noisy = pml.mechanism(best, guarantee=guarantee, noise=noise)
     path = tmp_path / "repeated.npz"
-    pml.write_strategy(path, best, mechanism=noisy)
+    pml.write(path, best, mechanism=noisy)
     result = pml.verify(path, workload=queries)
     assert result.holds, result.failures
     assert not result.unchecked
@@ -79,7 +79,7 @@ def test_pml_of_a_product_beyond_the_cells_that_are_written_out(kind, tmp_path, 
     best = pml.factorize("prefix:46*prefix:46", neighbours="replace")
     noisy = pml.mechanism(best, guarantee=guarantee, noise=noise)
     path = tmp_path / "product.npz"
-    pml.write_strategy(path, best, mechanism=noisy)
+    pml.write(path, best, mechanism=noisy)
     header, arrays = read_archive(path)
     assert "strategy" not in arrays
     result = pml.verify(path)

@@ -25,9 +25,7 @@ def honest(path, name, **options):
     """A file of a design, its header and its arrays."""
     best = pml.factorize(name, **options)
     promise = pml.ApproxDP(1.0, 1e-6, options.get("neighbours", "add-remove"))
-    pml.write_strategy(
-        path, best, mechanism=pml.mechanism(best, guarantee=promise, noise="gaussian")
-    )
+    pml.write(path, best, mechanism=pml.mechanism(best, guarantee=promise, noise="gaussian"))
     return read_archive(path)
 
 
@@ -101,7 +99,7 @@ def test_a_single_query_has_a_single_dual_weight(tmp_path):
 def unwritten_file(path, strategy, name, neighbours):
     """A file of a strategy that is not written out, its header and its arrays."""
     promise = pml.ApproxDP(1.0, 1e-6, neighbours)
-    pml.write_strategy(path, pml.mechanism(strategy, name, guarantee=promise, noise="gaussian"))
+    pml.write(path, pml.mechanism(strategy, name, guarantee=promise, noise="gaussian"))
     return read_archive(path)
 
 

@@ -24,9 +24,9 @@ def bases(tmp_path_factory):
         made.append(Base("strategy", *held, name, options.get("known")))
     noisy = pml.mechanism("identity", "histogram:4", guarantee=pml.PureDP(1))
     published = pml.release(noisy, np.arange(4))
-    published.to_csv(folder / "r.csv")
+    published.save(folder / "r.csv")
     made.append(Base("manifest", read_object(folder / "r.manifest.json")))
-    published.measurements.write(folder / "m.npz")
+    published.measurements.save(folder / "m.npz")
     made.append(Base("measurements", *read_archive(folder / "m.npz"), "histogram:4"))
     return folder, made
 

@@ -26,7 +26,7 @@ def honest(request, tmp_path_factory):
     options = DesignOptions(neighbours=pml.Neighbours(neighbours), rel_gap=0.3)
     design = solve_joined(pml.workload(TEXT), p, options)
     noisy = pml.mechanism(design, TEXT, guarantee=pml.ApproxDP(1.0, 1e-6, neighbours))
-    pml.write_strategy(path, design, mechanism=noisy)
+    pml.write(path, design, mechanism=noisy)
     return path
 
 
@@ -74,7 +74,7 @@ def test_a_public_total_is_for_replaced_records_where_the_matrix_is_checked_too(
     promise = pml.ApproxDP(1.0, 1e-6)
     noisy = pml.mechanism(measured, "at-most:2,2,3,ways=2", guarantee=promise, noise=noise)
     path = tmp_path / "s.npz"
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     header, arrays = read_archive(path)
     assert pml.verify(path).holds
     arrays["centred"] += 1
@@ -91,7 +91,7 @@ def test_numbers_are_those_of_the_matrix(tmp_path, monkeypatch, neighbours, p):
     text = "marginals:prefix3^3,ways=1+at-most:3^3,ways=2"
     workload = pml.workload(text)
     design = solve_joined(workload, p, DesignOptions(neighbours=pml.Neighbours(neighbours)))
-    pml.write_strategy(tmp_path / "s.npz", design)
+    pml.write(tmp_path / "s.npz", design)
     header, arrays = read_archive(tmp_path / "s.npz")
     R, A = design.strategy.matrix, workload.to_dense()
     C = A - A.mean(axis=1, keepdims=True) if neighbours == "replace" else A

@@ -25,7 +25,7 @@ def honest(request, tmp_path_factory):
     design = pml.factorize(name, p=3, known=known, rel_gap=1e-2)
     promise = pml.ApproxDP(1, 1e-6)
     noisy = pml.mechanism(design, name, guarantee=promise, noise="gaussian", p=3, known=known)
-    pml.write_strategy(path, design, mechanism=noisy)
+    pml.write(path, design, mechanism=noisy)
     return path, *read_archive(path)
 
 
@@ -86,7 +86,7 @@ def test_residuals_beside_tables_hold_with_any_noise(noise, known, tmp_path):
     design = pml.factorize(name, known=known)
     promise = pml.ApproxDP(1.0, 1e-6)
     noisy = pml.mechanism(design, name, known=known, guarantee=promise, noise=noise)
-    pml.write_strategy(path, design, mechanism=noisy)
+    pml.write(path, design, mechanism=noisy)
     header, _ = read_archive(path)
     assert header["form"] == "coordinates"
     R, order = noisy.factorization.strategy.matrix, {"gaussian": 2, "laplace": 1, "cube": np.inf}

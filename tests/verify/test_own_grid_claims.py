@@ -29,7 +29,7 @@ def noisy_on_grid(strategy, workload, epsilon, **asked):
 )
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 9.0])
 def test_honest_files_hold(path, strategy, p, epsilon):
-    pml.write_strategy(path, noisy_on_grid(strategy, "prefix:3", epsilon, p=p))
+    pml.write(path, noisy_on_grid(strategy, "prefix:3", epsilon, p=p))
     result = pml.verify(path)
     assert result.holds, result.failures
     assert "own_grid" in {check.name for check in result.checks}
@@ -38,14 +38,14 @@ def test_honest_files_hold(path, strategy, p, epsilon):
 def test_designs_and_people_hold(path):
     best = pml.optimize("prefix:9", guarantee=pml.PureDP(6), effort="quick").best
     assert best.own_grid
-    pml.write_strategy(path, best)
+    pml.write(path, best)
     assert pml.verify(path).holds
-    pml.write_strategy(path, noisy_on_grid("identity", "prefix:5", 7, participation="2,any"))
+    pml.write(path, noisy_on_grid("identity", "prefix:5", 7, participation="2,any"))
     assert pml.verify(path).holds
     single = noisy_on_grid("identity", "histogram:5", 3, p=5)
-    pml.write_strategy(path, single)
+    pml.write(path, single)
     assert pml.verify(path).holds
-    pml.write_strategy(path, noisy_on_grid("tree", "prefix:3", 3, p=3))
+    pml.write(path, noisy_on_grid("tree", "prefix:3", 3, p=3))
     result = pml.verify(path)
     assert not result.failures
     assert [check.name for check in result.unchecked] == ["error"]
@@ -102,7 +102,7 @@ FORGED = (drop, scaled_errors, less_noise, not_true, a_text, not_whole, other_no
 
 @pytest.mark.parametrize("forge", [*FORGED, no_noise])
 def test_forged_files_do_not_hold(path, forge):
-    pml.write_strategy(path, noisy_on_grid("identity", "prefix:4", 3))
+    pml.write(path, noisy_on_grid("identity", "prefix:4", 3))
     header, arrays = read_archive(path)
     forge(header, arrays)
     pml.files.strategies.write_content(path, {k: v for k, v in header.items() if k != KEY}, arrays)
@@ -113,7 +113,7 @@ def test_forged_files_do_not_hold(path, forge):
 def test_noise_on_a_fine_grid_is_not_on_its_own(path, epsilon):
     """Its errors are larger, at an epsilon of 0.01 by four millionths."""
     made = noisy_on_grid("identity", "prefix:4", epsilon)
-    pml.write_strategy(path, replace(made, own_grid=False))
+    pml.write(path, replace(made, own_grid=False))
     assert pml.verify(path).holds
     header, arrays = read_archive(path)
     header.pop(KEY)

@@ -38,7 +38,7 @@ def test_honest_files_hold_and_others_do_not(
     noisy = pml.mechanism(design, guarantee=guarantee, noise=noise)
     assert design.certificate.lower <= design.certificate.upper
     path = tmp_path / "s.npz"
-    pml.write_strategy(path, design, mechanism=noisy)
+    pml.write(path, design, mechanism=noisy)
     verified = pml.verify(path)
     assert verified.holds, [*verified.failures, *verified.unchecked]
     with np.load(path) as held:
@@ -71,7 +71,7 @@ def test_people_are_as_far_apart_as_rows_of_one_group(rows, tmp_path):
     queries = np.tile([0.5, -0.5], 8)[None]
     asked = {"known": known, "guarantee": pml.ApproxDP(1.0, 1e-6), "noise": "gaussian"}
     noisy = pml.mechanism(pml.Strategy("R", queries), queries, participation=rows, **asked)
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     assert pml.verify(path, workload=queries).holds
     header, arrays = read_archive(path)
     times = int(rows.split(",")[0])

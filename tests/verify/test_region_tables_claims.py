@@ -47,7 +47,7 @@ def honest(request, schema, tmp_path_factory):
     workload = pml.workload(asked, schema=schema)
     design = solve_regions(workload, p, DesignOptions(neighbours=neighbours, rel_gap=1e-2))
     noisy = pml.mechanism(design, guarantee=guarantee, noise=noise)
-    pml.write_strategy(path, design, mechanism=noisy)
+    pml.write(path, design, mechanism=noisy)
     return path, *read_archive(path), noisy, workload
 
 
@@ -71,7 +71,7 @@ def test_files_hold_with_the_numbers_of_the_matrices(honest):
 
 def test_files_are_read_back(honest):
     path, _, _, noisy, _ = honest
-    again = pml.read_strategy(path)
+    again = pml.read(path)
     assert isinstance(again, RegionTablesStrategy)
     measured = again.beside(noisy.strategy.public)
     np.testing.assert_allclose(measured.matrix, noisy.strategy.matrix, atol=1e-15)

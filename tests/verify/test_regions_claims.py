@@ -160,7 +160,7 @@ def honest(request, places, tmp_path_factory):
     workload = pml.workload(places)
     design = solve_regions(workload, p, DesignOptions(neighbours=neighbours, rel_gap=1e-3))
     noisy = pml.mechanism(design, guarantee=guarantee, noise=noise)
-    pml.write_strategy(path, design, mechanism=noisy)
+    pml.write(path, design, mechanism=noisy)
     return path, *read_archive(path), noisy
 
 
@@ -224,8 +224,8 @@ def test_no_false_file_passes(honest, places, seed):
 def test_weights_of_another_neighbourhood_prove_nothing(tmp_path):
     """A single total has norm 1 for records that are added, and 0 for those that are replaced."""
     one, many = tmp_path / "one.npz", tmp_path / "many.npz"
-    pml.write_strategy(one, pml.factorize("prefix:4"))
-    pml.write_strategy(many, pml.factorize("prefix:4", neighbours="replace"))
+    pml.write(one, pml.factorize("prefix:4"))
+    pml.write(many, pml.factorize("prefix:4", neighbours="replace"))
     (first, mine), (second, theirs) = read_archive(one), read_archive(many)
     for header, arrays, w in ((first, mine, np.ones((4, 4))), (second, theirs, np.ones(4))):
         rewrite(one, {**header, "lower": 0.0}, {**arrays, "dual_w": w})
@@ -252,13 +252,13 @@ def test_known_sums_are_those_of_the_groups_of_the_file(tmp_path):
         workload, guarantee=pml.ZCDP(0.1), noise="gaussian", known=known, rel_gap=1e-3
     ).best
     path = tmp_path / "s.npz"
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
 
     def verified(public=known):
         return verify_file(path, workload=workload, parse=lambda _: public)
 
     assert verified().holds
-    assert pml.read_strategy(path).public.agrees(noisy.strategy.public)
+    assert pml.read(path).public.agrees(noisy.strategy.public)
     total = workload.reweighted(tree.depths == 0)
     assert verified(total).failures
     header, arrays = read_archive(path)

@@ -63,8 +63,8 @@ def test_numbers_on_a_rounded_lattice_verify(attributes, queries, noise, relatio
     published = noisy.release(people, schema=schema)
     lattice = published.manifest["lattice"]
     assert lattice["bias_of_an_entry"] > lattice["unit"]
-    published.to_csv(tmp_path / "t.csv")
-    published.measurements.write(tmp_path / "m.npz")
+    published.save(tmp_path / "t.csv")
+    published.measurements.save(tmp_path / "m.npz")
     for name in ("t.csv", "m.npz"):
         result = pml.verify(tmp_path / name, schema=schema)
         assert not result.failures
@@ -84,8 +84,8 @@ def test_another_schema_is_told(tmp_path):
     """Two keys that change places, or one with another name, are another schema."""
     noisy = pml.mechanism("identity", pml.workload("sex*age", schema=KEYS), guarantee=pml.PureDP(1))
     published = noisy.release(PEOPLE, schema=KEYS)
-    published.to_csv(tmp_path / "t.csv")
-    published.measurements.write(tmp_path / "m.npz")
+    published.save(tmp_path / "t.csv")
+    published.measurements.save(tmp_path / "m.npz")
     others = [["M", "F"], ["F", "N"], ["F", "M"]]
     for keys, same in zip(others, (False, False, True), strict=True):
         sex = {"name": "sex", "keys": keys}
@@ -98,7 +98,7 @@ def test_another_schema_is_told(tmp_path):
             assert CliRunner().invoke(main, words).exit_code == (8 if same else 7)
     unchecked = {check.name for check in pml.verify(tmp_path / "t.csv").unchecked}
     assert "schema" in unchecked
-    pml.mechanism("identity", "histogram:2", guarantee=pml.PureDP(1)).release([3, 4]).to_csv(
+    pml.mechanism("identity", "histogram:2", guarantee=pml.PureDP(1)).release([3, 4]).save(
         tmp_path / "t.csv"
     )
     failed = {check.name for check in pml.verify(tmp_path / "t.csv", schema=KEYS).failures}
@@ -121,7 +121,7 @@ def test_noise_is_of_no_other_units(queries, promise, noise, exact, tmp_path):
     noisy = pml.mechanism(design, guarantee=promise, noise=noise)
     published = noisy.release(np.arange(design.workload.shape[1]))
     path = tmp_path / "m.npz"
-    published.measurements.write(path)
+    published.measurements.save(path)
     assert not pml.verify(path).failures
     content, arrays = read_archive(path)
     content["manifest"]["lattice"]["unit"] *= 2
@@ -136,7 +136,7 @@ def test_noise_is_of_no_other_units(queries, promise, noise, exact, tmp_path):
 def test_measured_values_are_whole_multiples_of_the_units(tmp_path):
     path = tmp_path / "m.npz"
     noisy = pml.mechanism("identity", "histogram:4", guarantee=pml.PureDP(1))
-    noisy.release(np.arange(4)).measurements.write(path)
+    noisy.release(np.arange(4)).measurements.save(path)
     content, arrays = read_archive(path)
     arrays["measured"][2] += arrays["units"][0] / 3
     write(path, content, arrays)
@@ -149,14 +149,14 @@ def test_a_query_whose_answer_is_public_may_have_a_row_of_rounding(tmp_path, mon
     noisy = pml.mechanism(
         "identity", "all-range:7", guarantee=pml.PureDP(1, "replace"), noise="laplace"
     )
-    pml.write_strategy(tmp_path / "s.npz", noisy)
+    pml.write(tmp_path / "s.npz", noisy)
     assert "right_inverse" in read_archive(tmp_path / "s.npz")[1]
     assert pml.verify(tmp_path / "s.npz").holds
 
 
 def test_a_manifest_states_in_how_many_parts_records_are(tmp_path):
     noisy = pml.mechanism("identity", "histogram:4", guarantee=pml.PureDP(1))
-    noisy.release(np.arange(4)).to_csv(tmp_path / "t.csv")
+    noisy.release(np.arange(4)).save(tmp_path / "t.csv")
     path = tmp_path / "t.manifest.json"
     for parts in (None, 0, 1.0, "1"):
         content = read_object(path)

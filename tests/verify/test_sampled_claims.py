@@ -40,7 +40,7 @@ def file(tmp_path_factory):
         guarantee=pml.ApproxDP(0.5, 1e-4),
         participation="sampled,every=8,rate=0.2",
     ).best
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     return path
 
 
@@ -84,7 +84,7 @@ def test_false_files_fail(file, tmp_path):
 
 def test_a_design_is_written_without_the_bounds_on_banded_strategies_alone(tmp_path):
     design = pml.factorize("prefix:24", participation="sampled,every=8,rate=0.2")
-    pml.write_strategy(tmp_path / "d.npz", design)
+    pml.write(tmp_path / "d.npz", design)
     assert "lower" not in contents(tmp_path / "d.npz")[0]
     assert pml.verify(tmp_path / "d.npz").holds
 
@@ -99,7 +99,7 @@ def test_a_long_file_holds(tmp_path, monkeypatch):
         guarantee=pml.ApproxDP(0.5, 1e-4),
         participation="sampled,every=8,rate=0.2",
     )
-    pml.write_strategy(tmp_path / "long.npz", noisy)
+    pml.write(tmp_path / "long.npz", noisy)
     header, arrays = contents(tmp_path / "long.npz")
     found = pml.verify(tmp_path / "long.npz")
     assert found.holds, [*found.failures, *found.unchecked]

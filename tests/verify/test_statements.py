@@ -41,7 +41,7 @@ def written(path, case):
     design = pml.factorize(name, **options)
     known = options.get("known")
     noisy = pml.mechanism(design, name, guarantee=guarantee, noise="gaussian", known=known)
-    pml.write_strategy(path, design, mechanism=noisy)
+    pml.write(path, design, mechanism=noisy)
     return read_archive(path)
 
 
@@ -120,7 +120,7 @@ GUARANTEES = [
     *(pml.PureDP(1), pml.PureDP(0.25, "replace", known="sex 'F'"), pml.ApproxDP(1, 1e-6)),
     *(pml.ZCDP(0.1), pml.GaussianDP(0.5, "replace"), pml.RenyiDP(8, 0.3, "replace", known="a*b")),
     *(pml.PML(1.5, 0.1), pml.ApproxPML(0.3, 1e-9, (0.05, 0.2, 1 / 3)), pml.PML(1e-3, 1 / 3)),
-    *(pml.EnvelopePML(0.1, 0.01, pml.sampled_alpha([5, 0, 90], 0.9)), pml.PML(0.1, 1e-17)),
+    *(pml.EnvelopePML(0.1, 0.01, pml.envelope.sampled_alpha([5, 0, 90], 0.9)), pml.PML(0.1, 1e-17)),
 ]
 
 
@@ -160,7 +160,7 @@ def forged_manifest(path, content):
 def published(tmp_path):
     noisy = pml.mechanism("identity", "histogram:4", guarantee=pml.PureDP(5))
     path = tmp_path / "table.csv"
-    pml.release(noisy, np.arange(4)).to_csv(path)
+    pml.release(noisy, np.arange(4)).save(path)
     manifest = path.with_suffix(".manifest.json")
     return path, manifest, json.loads(manifest.read_text())
 
@@ -196,7 +196,7 @@ def test_false_manifests(published):
 def test_every_number_of_a_guarantee_and_of_distances_is_there(tmp_path, promise):
     noisy = pml.mechanism("identity", "histogram:4", guarantee=promise)
     released = pml.release(noisy, np.arange(4))
-    released.to_csv(tmp_path / "table.csv")
+    released.save(tmp_path / "table.csv")
     manifest = tmp_path / "table.manifest.json"
     content = json.loads(manifest.read_text())
     assert not pml.verify(manifest).failures
@@ -235,7 +235,7 @@ def test_names_of_attributes_need_their_schema(tmp_path):
     schema, path = tmp_path / "schema.json", tmp_path / "best.npz"
     schema.write_text('{"attributes": [{"name": "sex", "keys": ["F", "M"]}]}')
     queries = pml.workload("sex", schema=schema)
-    pml.write_strategy(path, pml.mechanism("identity", queries, guarantee=pml.PureDP(1)))
+    pml.write(path, pml.mechanism("identity", queries, guarantee=pml.PureDP(1)))
     run = CliRunner().invoke
     partly = run(main, ["verify", str(path)])
     assert partly.exit_code == PartlyCheckedError.exit_code == 8
@@ -247,7 +247,7 @@ def test_ranges_without_a_number_for_each_claim_no_largest_deviation(tmp_path):
     path = tmp_path / "ranges.npz"
     design = pml.factorize("all-range:16", buffers=3)
     noisy = pml.mechanism(design, guarantee=pml.ApproxDP(1, 1e-6), noise="gaussian")
-    pml.write_strategy(path, design, mechanism=noisy)
+    pml.write(path, design, mechanism=noisy)
     header, arrays = read_archive(path)
     rewrite(path, {**header, "max_std": None}, arrays)  # as of more than 2^26 ranges
     result = pml.verify(path)
@@ -266,7 +266,7 @@ def test_a_loss_is_not_above_the_one_that_is_promised(tmp_path):
     ):
         design = pml.factorize(name, rel_gap=1e-3, **options)
         noisy = pml.mechanism(design, name, guarantee=guarantee, noise=noise)
-        pml.write_strategy(path, design, mechanism=noisy)
+        pml.write(path, design, mechanism=noisy)
         assert pml.verify(path).holds
         header, arrays = read_archive(path)
         for factor in (1.001, 2.0, 1e6):
@@ -316,7 +316,7 @@ def test_wide_gaps_are_honest(tmp_path, name):
     """Weights that are far from the best prove less than others would, and the file says so."""
     for gap in (1.0, 0.1, 1e-3):
         design = pml.factorize(name, rel_gap=gap, neighbours="replace")
-        pml.write_strategy(tmp_path / "s.npz", design)
+        pml.write(tmp_path / "s.npz", design)
         assert pml.verify(tmp_path / "s.npz").holds
 
 
@@ -324,7 +324,7 @@ def test_public_answers_that_no_array_is_beside(tmp_path):
     """The words of several public tables, over a strategy that is beside none."""
     path = tmp_path / "s.npz"
     promise = pml.ApproxDP(1.0, 1e-6, "replace")
-    pml.write_strategy(path, pml.mechanism("identity", "prefix:6", guarantee=promise))
+    pml.write(path, pml.mechanism("identity", "prefix:6", guarantee=promise))
     header, arrays = read_archive(path)
     numbers = {**header["guarantee_numbers"], "published": "histogram:6"}
     words = sentence_of(kind_of(numbers), numbers, 6)
@@ -335,7 +335,7 @@ def test_public_answers_that_no_array_is_beside(tmp_path):
 @pytest.mark.parametrize("p", ["\uff12.0", " 2.0", "2_0", "nan", "Infinity"])
 def test_orders_are_plain_numbers(p, tmp_path):
     path = tmp_path / "s.npz"
-    pml.write_strategy(path, pml.factorize("prefix:4"))
+    pml.write(path, pml.factorize("prefix:4"))
     header, arrays = read_archive(path)
     rewrite(path, {**header, "p": p}, arrays)
     assert "claims" in {check.name for check in pml.verify(path).failures}
@@ -357,7 +357,7 @@ def test_claims_of_manifests_are_of_their_kinds(place, value, tmp_path):
     path = tmp_path / "r.csv"
     promise = pml.PureDP(1.0, "replace")
     noisy = pml.mechanism("identity", "histogram:5", guarantee=promise)
-    pml.release(noisy, np.arange(5)).to_csv(path)
+    pml.release(noisy, np.arange(5)).save(path)
     manifest = tmp_path / "r.manifest.json"
     content = json.loads(manifest.read_text())
     assert not pml.verify(manifest).failures
@@ -374,7 +374,7 @@ def test_distances_are_listed_in_one_way(tmp_path):
     """Negative numbers of cells, or a second list that nobody reads."""
     path = tmp_path / "r.csv"
     noisy = pml.mechanism("identity", "histogram:5", guarantee=pml.PML(1.0, 0.01))
-    pml.release(noisy, np.arange(5)).to_csv(path)
+    pml.release(noisy, np.arange(5)).save(path)
     manifest = tmp_path / "r.manifest.json"
     honest = json.loads(manifest.read_text())
     listed = honest["distances"]

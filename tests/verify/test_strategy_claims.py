@@ -55,12 +55,12 @@ def rewrite(path, header, arrays, *, digest=True):
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_files_as_they_are_written_hold(path, p, neighbours):
     best = pml.factorize("prefix:6", p=p, neighbours=neighbours)
-    pml.write_strategy(path, best)
+    pml.write(path, best)
     assert pml.verify(path).holds
     for guarantee in GUARANTEES[neighbours]:
         for strategy in (best, "identity"):
             noisy = pml.mechanism(strategy, "prefix:6", guarantee=guarantee, p=p)
-            pml.write_strategy(path, noisy)
+            pml.write(path, noisy)
             result = pml.verify(path)
             assert result.holds, result.failures
             assert not result.unchecked
@@ -70,7 +70,7 @@ def test_files_as_they_are_written_hold(path, p, neighbours):
 def test_more_queries_than_are_written_out(path, monkeypatch):
     monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 100)
     best = pml.factorize("all-range:8")
-    pml.write_strategy(path, best)
+    pml.write(path, best)
     assert "right_inverse" in read_archive(path)[1]
     assert pml.verify(path).holds
 
@@ -81,7 +81,7 @@ def honest(request, tmp_path_factory):
     best = pml.factorize("prefix:6", p=3, neighbours=request.param)
     guarantee = pml.ApproxDP(1, 1e-6, request.param)
     noisy = pml.mechanism(best, guarantee=guarantee, noise="gaussian")
-    pml.write_strategy(path, best, mechanism=noisy)
+    pml.write(path, best, mechanism=noisy)
     return path.with_name("altered.npz"), *read_archive(path)
 
 
@@ -161,7 +161,7 @@ def test_equal_columns_that_balls_do_not_tell_apart(path):
     columns = np.array([[1.0, 1.0, 0.0], [1e-17, 1e-17, 1e-40], [3e-30, 3e-30, 1.0]])
     guarantee = pml.ApproxPML(0.9, 1e-4, 0.05)
     noisy = pml.mechanism(columns, [[1.0, 1.0, 0.0]], guarantee=guarantee, noise="gaussian")
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     result = pml.verify(path, workload=[[1.0, 1.0, 0.0]])
     assert result.holds, result.failures
 

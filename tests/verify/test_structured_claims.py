@@ -30,7 +30,7 @@ def honest(request, tmp_path_factory):
         patch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 10)
         best = pml.factorize(name, p=3, **options)
         noisy = pml.mechanism(best, guarantee=pml.ApproxDP(1, 1e-6), noise="gaussian")
-        pml.write_strategy(path, best, mechanism=noisy)
+        pml.write(path, best, mechanism=noisy)
     return path, *read_archive(path), noisy
 
 

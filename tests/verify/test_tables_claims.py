@@ -71,9 +71,9 @@ def honest(request, tmp_path_factory):
         patch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 1)
         noisy = pml.mechanism(strategy, queries, guarantee=guarantee)
         if isinstance(strategy, pml.Design):
-            pml.write_strategy(path, strategy, mechanism=noisy)
+            pml.write(path, strategy, mechanism=noisy)
         else:
-            pml.write_strategy(path, noisy)
+            pml.write(path, noisy)
     return path, *read_archive(path)
 
 
@@ -204,7 +204,7 @@ def test_bounds_that_keep_all_that_some_ways_ask_about(tmp_path, monkeypatch, p)
     monkeypatch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 1)
     text = "marginals:prefix8,9,3,ways=2+at-most:8,9*total:3"
     design = tables(text=text, p=p)
-    pml.write_strategy(tmp_path / "s.npz", design)
+    pml.write(tmp_path / "s.npz", design)
     result = pml.verify(tmp_path / "s.npz")
     assert result.holds, result.failures
     _, arrays = read_archive(tmp_path / "s.npz")

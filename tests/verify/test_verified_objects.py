@@ -159,7 +159,7 @@ def test_a_manifest_of_many_cells_has_one_row_of_distances(tmp_path):
     content = published.manifest
     assert content["distances"]["cells"] == [1, 35]
     path = tmp_path / "m.csv"
-    Release(published.table, content).write(path)
+    Release(published.table, content).save(path)
     result = pml.verify(path)
     assert not result.failures
     assert "guarantee" in {check.name for check in result.checks}

@@ -107,10 +107,10 @@ def write(path, name):
     strategy = make()
     if isinstance(strategy, pml.Design):
         noisy = pml.mechanism(strategy, guarantee=guarantee)
-        pml.write_strategy(path, strategy, mechanism=noisy)
+        pml.write(path, strategy, mechanism=noisy)
     else:
         noisy = pml.mechanism(strategy, QUERIES[name.split()[0]], guarantee=guarantee)
-        pml.write_strategy(path, noisy)
+        pml.write(path, noisy)
     return noisy
 
 
@@ -280,7 +280,7 @@ def test_epochs_by_their_blocks(tmp_path, monkeypatch, name):
     path, n = tmp_path / "strategy.npz", int(name[6:].split(",")[0].removeprefix(":"))
     best = pml.factorize(name, participation=f"{-(-n // 6)},every=6")
     noisy = pml.mechanism(best, guarantee=DP)
-    pml.write_strategy(path, best, mechanism=noisy)
+    pml.write(path, best, mechanism=noisy)
     monkeypatch.setattr("pmldesign.verifier.forms.form.MOST_CELLS", 1)
     result = pml.verify(path)
     assert result.holds, result.failures
@@ -320,7 +320,7 @@ def test_matrices_of_several_participations(tmp_path, pattern, seed):
     R = np.tril(rng.uniform(-1, 1, (24, 24))) + 2 * np.eye(24)
     strategy = with_participation(Strategy("lower", R), as_participation(pattern)).normalised()
     noisy = pml.mechanism(strategy, "prefix:24", guarantee=DP, noise="gaussian")
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     assert pml.verify(path).holds
     header, arrays = read_archive(path)
     header["sensitivity"] *= 1 - 1e-12
@@ -336,7 +336,7 @@ def test_streams_of_several_participations_by_recurrences(tmp_path, monkeypatch,
     monkeypatch.setattr("pmldesign.strategies.participation.distances.MATRIX_CELLS", 1)
     noisy = pml.mechanism(single, "prefix:24", guarantee=DP, participation=pattern)
     exact = Pattern.of(pattern).sensitivity(single.matrix, "l2")
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     monkeypatch.setattr("pmldesign.verifier.forms.form.MOST_CELLS", 1)
     result = pml.verify(path)
     assert result.holds, result.failures
@@ -382,7 +382,7 @@ CURRENCIES = [pml.ZCDP(0.1), pml.GaussianDP(0.4), pml.RenyiDP(8, 0.5)]
 def test_currencies(tmp_path, guarantee, noise):
     path = tmp_path / "strategy.npz"
     noisy = pml.mechanism("identity", "prefix:6", guarantee=guarantee, noise=noise)
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     result = pml.verify(path)
     assert result.holds, result.failures
     assert not result.unchecked

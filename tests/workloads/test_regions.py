@@ -326,7 +326,7 @@ def test_targets_of_levels(tmp_path):
     workload = parse_workload(path(tmp_path) + ",county=0")
     named = {"total": 9.0, "state": 3.0, "tract": 4.0}
     targets = named_targets(workload, named, None)
-    design = least_budget(workload, targets, ZCDP(1.0), noise="gaussian")
+    design = least_budget(workload, ZCDP(1.0), targets=targets, noise="gaussian")
     assert workload.part_names == ["total", "state", "tract"]
     assert workload.part_queries == [1, 3, 5]
     ratios = design.mechanism.standard_deviations / np.repeat(

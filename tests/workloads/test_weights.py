@@ -49,7 +49,7 @@ def test_operators_are_those_of_the_scaled_matrix(text, form):
         weights = np.full(m, 2.5)
     if form == "product" and isinstance(plain, KroneckerWorkload):
         weights = np.kron(*(weights_of(factor.shape[0]) for factor in plain.factors))
-    queries = pml.weighted(text, 2.5 if form == "one" else weights)
+    queries = pml.workload(text, weights=2.5 if form == "one" else weights)
     matrix = weights[:, None] * plain.to_dense()
     rng = np.random.default_rng(1)
     u, x, y, half = rng.random(m), rng.normal(size=n), rng.normal(size=m), rng.normal(size=(n, 3))
@@ -70,8 +70,10 @@ def test_operators_are_those_of_the_scaled_matrix(text, form):
 def test_structure_is_kept():
     assert isinstance(pml.workload("2*prefix:4*total:3"), KroneckerWorkload)
     product = np.kron([1, 2, 3, 4], [1, 5, 9])
-    assert isinstance(pml.weighted("prefix:4*histogram:3", product), KroneckerWorkload)
-    assert not isinstance(pml.weighted("prefix:4*histogram:3", weights_of(12)), KroneckerWorkload)
+    assert isinstance(pml.workload("prefix:4*histogram:3", weights=product), KroneckerWorkload)
+    assert not isinstance(
+        pml.workload("prefix:4*histogram:3", weights=weights_of(12)), KroneckerWorkload
+    )
     tables = pml.workload("2*histogram:6*total:5+3*total:6*histogram:5")
     assert isinstance(tables, MarginalsWorkload)
     assert tables.weights.tolist() == [2, 3]
@@ -135,7 +137,7 @@ def test_tables_with_weights_have_bounds_around_those_of_the_matrix(p, weight, m
 @pytest.mark.parametrize("p", [2, math.inf])
 def test_weighted_running_sums_are_solved_as_a_stream(p, monkeypatch):
     weights = np.exp(0.04 * np.abs(np.arange(20) - 10))
-    queries = pml.weighted("prefix:20", weights)
+    queries = pml.workload("prefix:20", weights=weights)
     dense = pml.factorize(queries.to_dense(), p=p, rel_gap=GAP)
     monkeypatch.setattr(dispatch, "STREAM_CELLS", 8)
     monkeypatch.setattr(dispatch, "PUBLIC_CELLS", 8)
@@ -144,7 +146,7 @@ def test_weighted_running_sums_are_solved_as_a_stream(p, monkeypatch):
     assert stream.certificate.upper == pytest.approx(dense.certificate.upper, rel=3 * GAP)
     plain = stream.strategy.variances(pml.workload("prefix:20"))
     np.testing.assert_allclose(plain * weights**2, stream.strategy.variances(queries), rtol=1e-9)
-    rough = pml.weighted("prefix:20", np.exp(np.random.default_rng(3).uniform(-2, 2, 20)))
+    rough = pml.workload("prefix:20", weights=np.exp(np.random.default_rng(3).uniform(-2, 2, 20)))
     assert not isinstance(pml.factorize(rough, p=p).strategy, StreamStrategy)
 
 
@@ -155,7 +157,7 @@ def test_random_weights_give_the_norm_of_the_scaled_matrix(seed, p):
     matrix = rng.integers(-2, 3, (rng.integers(2, 7), rng.integers(2, 6))).astype(float)
     matrix[0, 0] = 1
     weights = np.exp(rng.uniform(-4, 4, len(matrix)))
-    weighted = pml.factorize(pml.weighted(matrix, weights), p=p, rel_gap=1e-5)
+    weighted = pml.factorize(pml.workload(matrix, weights=weights), p=p, rel_gap=1e-5)
     scaled = pml.factorize(weights[:, None] * matrix, p=p, rel_gap=1e-5)
     assert weighted.certificate.lower <= scaled.certificate.upper * (1 + 1e-12)
     assert scaled.certificate.lower <= weighted.certificate.upper * (1 + 1e-12)
@@ -163,14 +165,18 @@ def test_random_weights_give_the_norm_of_the_scaled_matrix(seed, p):
 
 def test_errors_with_and_without_weights():
     weights = weights_of(6)
-    noisy = pml.mechanism("tree", pml.weighted("prefix:6", weights), guarantee=pml.PureDP(1))
+    noisy = pml.mechanism(
+        "tree", pml.workload("prefix:6", weights=weights), guarantee=pml.PureDP(1)
+    )
     plain = pml.mechanism("tree", "prefix:6", guarantee=pml.PureDP(1))
     np.testing.assert_allclose(noisy.standard_deviations, weights * plain.standard_deviations)
     assert noisy.unweighted is not None
     np.testing.assert_allclose(noisy.unweighted.standard_deviations, plain.standard_deviations)
     assert plain.unweighted is None
-    row = pml.compare(pml.weighted("prefix:6", weights), ["tree"], neighbours="replace").rows[0]
-    same = pml.compare("prefix:6", ["tree"], neighbours="replace").rows[0]
+    row = pml.compare(
+        pml.workload("prefix:6", weights=weights), strategies=["tree"], neighbours="replace"
+    ).rows[0]
+    same = pml.compare("prefix:6", strategies=["tree"], neighbours="replace").rows[0]
     assert row.unweighted_max_std == pytest.approx(same.max_std)
     assert row.unweighted_rmse == pytest.approx(same.rmse)
     assert row.max_std != pytest.approx(same.max_std)
@@ -188,7 +194,7 @@ def test_errors_with_and_without_weights():
 )
 def test_bad_weights_are_refused(weights, problem):
     with pytest.raises(pml.InvalidInputError, match=problem):
-        pml.weighted("prefix:6", weights)
+        pml.workload("prefix:6", weights=weights)
 
 
 @pytest.mark.parametrize("text", ["2..5*prefix:6", "1e*prefix:6", "2x*prefix:6", "1e99*prefix:6"])

@@ -264,9 +264,9 @@ class LeastBudget(Drawn, Displayed):
 
 def least_budget(
     workload: Any,
-    targets: Any,
     guarantee: Guarantee,
     *,
+    targets: Any,
     noise: NoiseChoice = "auto",
     budget_gap: float = BUDGET_GAP,
     known: Any = None,
@@ -276,10 +276,10 @@ def least_budget(
 
     Args:
         workload: A, shape (m, n): a Workload, a name such as "prefix:64", or a matrix.
-        targets: the largest standard deviation of a query: one number, one for each query, or
-            `Targets`, also of half-widths of intervals: Targets(10, level=0.95).
         guarantee: the promise; its epsilon, rho or mu is searched, and the one that it has does not
             count. ApproxDP(1, 1e-6) asks for the epsilon at delta 1e-6.
+        targets: the largest standard deviation of a query: one number, one for each query, or
+            `Targets`, also of half-widths of intervals: Targets(10, level=0.95).
         noise: "gaussian", "laplace", or "auto" for the one that needs less.
         budget_gap: for Gaussian noise, stop when both bounds on the budget are this close.
         known: queries whose answers are public and not protected: "total", or whatever

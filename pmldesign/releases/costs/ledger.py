@@ -66,7 +66,7 @@ from pmldesign.releases.costs.budget import (
     parse_budget,
     require_within,
 )
-from pmldesign.releases.costs.plan import Plan, parse_plan
+from pmldesign.releases.costs.plan import Plan
 from pmldesign.releases.costs.unit import Unit
 from pmldesign.releases.people.sources import files_of
 
@@ -116,7 +116,7 @@ class Ledger:
     @cached_property
     def planned(self) -> Plan | None:
         """The plan of a new ledger, if any; InfeasibleError if it is more than the budget."""
-        plan = parse_plan(self.plan) if isinstance(self.plan, str) else self.plan
+        plan = Plan.parse(self.plan) if isinstance(self.plan, str) else self.plan
         if plan is not None and self.limits is not None:
             require_within(plan, self.limits)
         return plan
@@ -276,15 +276,20 @@ def read_ledger(place: PathName, people: str | None = None) -> Account:
     return account
 
 
-def ledger_of(place: PathName | None, **told: Any) -> Ledger | None:
+def ledger_of(place: Ledger | PathName | None, **told: Any) -> Ledger | None:
     """The ledger with what is told of it; None without one.
 
     Raises:
-        InvalidInputError: something is told, and there is no ledger.
+        InvalidInputError: something is told, and there is no ledger, or one that contains it.
     """
+    given = [name for name, value in told.items() if value is not None and value is not False]
+    if isinstance(place, Ledger):
+        if given:
+            raise InvalidInputError(f"{' and '.join(given)}: write them in the Ledger itself")
+        return place
     if place is not None:
         return Ledger(place, **told)
-    if any(value is not None and value is not False for value in told.values()):
+    if given:
         raise InvalidInputError(
             "a budget, a plan or a name of people needs a ledger; add --ledger FILE"
         )

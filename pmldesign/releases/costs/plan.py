@@ -119,9 +119,9 @@ class Plan:
     releases: tuple[PlannedNoise, ...]
 
     def __post_init__(self) -> None:
-        instance("releases", self.releases, tuple, "a tuple of planned noise; parse_plan reads one")
+        instance("releases", self.releases, tuple, "a tuple of planned noise; Plan.parse reads one")
         for planned in self.releases:
-            instance("releases", planned, PlannedNoise, "planned noise; parse_plan reads it")
+            instance("releases", planned, PlannedNoise, "planned noise; Plan.parse reads it")
         if not 1 <= len(self.releases) <= MOST_RELEASES:
             raise InvalidInputError(
                 f"a plan has from 1 to {MOST_RELEASES} releases, got {len(self.releases)}"
@@ -132,6 +132,23 @@ class Plan:
                     f"noise of a plan has epsilon and mu from {LEAST_RATIO:g} to {MOST_RATIO:g}, "
                     f"all Gaussian noise together too, got {ratio:g}"
                 )
+
+    @classmethod
+    def parse(cls, text: str) -> Plan:
+        """The plan that "4*laplace:0.1 + 3*gaussian:0.5,1e-7" means.
+
+        Raises:
+            InvalidInputError: something else is written, or out of range.
+        """
+        instance("plan", text, str, "such as '4*laplace:0.1 + 3*gaussian:0.5,1e-7'")
+        releases: list[PlannedNoise] = []
+        for term in text.split("+"):
+            count, star, noise = term.rpartition("*")
+            many = as_whole(count) if star else 1
+            if many is None or not 1 <= many <= MOST_RELEASES:
+                raise _misread(term)
+            releases += [_parse_noise(noise)] * many
+        return cls(tuple(releases))
 
     def delta(self, epsilon: float) -> float:
         """A delta at an epsilon of at least 0, at which all releases together are private."""
@@ -219,7 +236,7 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """The plan in the words of `parse_plan`, with rounded numbers."""
+        """The plan in the words of `Plan.parse`, with rounded numbers."""
         return " + ".join(
             str(planned) if count == 1 else f"{count}*{planned}"
             for planned, count in Counter(self.releases).items()
@@ -242,23 +259,6 @@ def plan_from_json(content: Sequence[Sequence[Any]]) -> Plan:
     """The plan that `Plan.to_json` gave; errors are those of damaged content."""
     pairs = [(Noise(kind), float(ratio)) for kind, ratio in content]
     return Plan(tuple(PlannedNoise(kind, positive("ratio", ratio)) for kind, ratio in pairs))
-
-
-def parse_plan(text: str) -> Plan:
-    """The plan that "4*laplace:0.1 + 3*gaussian:0.5,1e-7" means.
-
-    Raises:
-        InvalidInputError: something else is written, or out of range.
-    """
-    instance("plan", text, str, "such as '4*laplace:0.1 + 3*gaussian:0.5,1e-7'")
-    releases: list[PlannedNoise] = []
-    for term in text.split("+"):
-        count, star, noise = term.rpartition("*")
-        many = as_whole(count) if star else 1
-        if many is None or not 1 <= many <= MOST_RELEASES:
-            raise _misread(term)
-        releases += [_parse_noise(noise)] * many
-    return Plan(tuple(releases))
 
 
 def _parse_noise(text: str) -> PlannedNoise:

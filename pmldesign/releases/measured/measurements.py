@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,11 @@ class Answers:
     table: ReleasedTable
     post_processing: tuple[str, ...] = ()
 
-    def write(self, path: PathName) -> None:
+    def save(self, path: PathName) -> tuple[Path, ...]:
         """Write the table, .csv or .parquet, with what was done to it.
+
+        Returns:
+            The files that are written, the table first.
 
         Raises:
             FileError: another extension, or it cannot be written.
@@ -81,6 +85,7 @@ class Answers:
             labels["afterwards"] = [" ".join(self.post_processing)] * len(self.table.estimate)
         with atomic_write(path, "wb") as handle:
             handle.write(table_bytes(path, replace(self.table, labels=labels)))
+        return (Path(path),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,8 +231,11 @@ class Measurements(Drawn):
         ends = cut_intervals(table.lower, table.upper, answers, largest=largest, whole=integers)
         return replace(table, estimate=answers, lower=ends[0], upper=ends[1], decimals=decimals)
 
-    def write(self, path: PathName) -> None:
+    def save(self, path: PathName) -> tuple[Path, ...]:
         """Write the measurements of one release: .npz, all of it publishable.
+
+        Returns:
+            The file that is written.
 
         Raises:
             FileError: another ending, or it cannot be written.
@@ -236,6 +244,7 @@ class Measurements(Drawn):
         from pmldesign.releases.measured.files import write_measurements
 
         write_measurements(path, self)
+        return (Path(path),)
 
     def coarser(self, guarantee: Guarantee) -> Measurements:
         """A version with more noise: both together cost what these measurements cost.

@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -51,6 +51,9 @@ from pmldesign.workloads.nested.places import Places
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Indices
+
+if TYPE_CHECKING:
+    from pmldesign.privacy.guarantees import ApproxDP
 
 Combination = tuple[tuple[int, tuple[int, ...]], ...]
 """The numbers of attributes, and of values of each."""
@@ -80,6 +83,45 @@ class Schema:
     one_per: str | None = None
     impossible: tuple[Combination, ...] = ()
     drops: bool = False
+
+    @staticmethod
+    def draft(
+        data: Any, guarantee: ApproxDP | None = None, *, columns: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """A schema drafted from a file of people, for review.
+
+        Args:
+            data: a path, or a data frame.
+            guarantee: of the draft, for add-remove neighbours; without one it has values that a
+                single person may be recognized by, and is confidential.
+            columns: that are looked at with a guarantee; None for all.
+
+        Returns:
+            The content of a JSON file, marked "reviewed": false; without the mark `Schema.of` and
+            `pmldesign.workload` take it.
+
+        Raises:
+            FileError: the file cannot be read.
+            InvalidInputError: no column can be an attribute, or columns without a guarantee.
+        """
+        from pmldesign.releases.people.drafts import draft_schema
+        from pmldesign.releases.private_schema import private_draft
+
+        if guarantee is not None:
+            return private_draft(data, guarantee, columns=columns)
+        if columns is not None:
+            raise InvalidInputError("columns are for a draft with a guarantee; leave them out")
+        return draft_schema(data)
+
+    @staticmethod
+    def of(content: Schema | Mapping[str, Any] | PathName) -> Schema:
+        """The schema that a dictionary or a file (.json) holds.
+
+        Raises:
+            FileError: a path that cannot be read.
+            InvalidInputError: what is wrong, and what is allowed.
+        """
+        return as_schema(content)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -47,7 +47,7 @@ def test_many_exponentials_come_close_to_the_square_root():
 
 def test_long_running_sums_have_their_rows_without_matrices():
     names = ["tree", "tree:8", "haar", "square-root", "identity", "workload", "banded:64", "blt:6"]
-    table = pml.compare("prefix:100000", names)
+    table = pml.compare("prefix:100000", strategies=names)
     rows = {row.strategy: row for row in table.rows}
     assert rows["tree"].sensitivity == pytest.approx(np.sqrt(18), rel=1e-12)
     # published: 3.9 % above the least norm, 1390.39
