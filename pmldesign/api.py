@@ -8,6 +8,7 @@ are in their packages: `factorize` and `optimize` in `designs`, `mechanism` in `
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ from pmldesign.releases.costs.ledger import Ledger
 from pmldesign.releases.measured.files import read_measurements
 from pmldesign.releases.measured.measurements import Answers, Measurements
 from pmldesign.releases.people.queries import parse_queries
-from pmldesign.releases.people.schema import Schema, as_schema, read_schema
+from pmldesign.releases.people.schema import Schema, as_schema, read_schema, schema_of
 from pmldesign.releases.result import Release
 from pmldesign.store import Kind
 from pmldesign.strategies import Strategy, as_strategy
@@ -59,7 +60,8 @@ def workload(value: Any, *, schema: Any = None, weights: Any = None) -> Workload
             a file (.npy, .npz, .csv or .mtx), a matrix of shape (m, n) with a row for each query
             and a column for each cell, dense or sparse, a data frame of that form, or a Workload.
         schema: of people: a path, a dictionary, or a `Schema`. A text then names its attributes, as
-            "sex*age + region" or "age:prefix".
+            "sex*age + region" or "age:prefix". The workload keeps it: designs, errors and releases
+            are about its people.
         weights: positive, shape (m,), or one number for all queries: what the error of each counts.
             The workload is then diag(weights) A, and errors count the weights;
             `Mechanism.unweighted` has those without.
@@ -69,12 +71,21 @@ def workload(value: Any, *, schema: Any = None, weights: Any = None) -> Workload
         InvalidInputError: the contents are not a workload, the name is not known, or weights do
             not fit or are not positive.
     """
-    if schema is not None and isinstance(value, str) and not is_matrix_path(value):
-        queries = parse_queries(value, as_schema(schema)).workload
+    form = None if schema is None else as_schema(schema)
+    if form is not None and isinstance(value, str) and not is_matrix_path(value):
+        queries = parse_queries(value, form).workload
     elif isinstance(value, Path):
         queries = read_workload(value)
     else:
         queries = load_workload(value) if isinstance(value, str) else as_workload(value)
+    if form is not None:
+        if form.cells != queries.shape[1]:
+            raise InvalidInputError(
+                f"the schema has {form.cells} cells, the workload {queries.shape[1]}; write the"
+                " workload with names of attributes"
+            )
+        queries = copy(queries)  # one that is given belongs to the caller
+        queries.schema = form
     return queries if weights is None else weighted(queries, weights)
 
 
@@ -229,9 +240,9 @@ def verify(
         InvalidInputError: python-flint is not installed, the workload or the schema is none, or the
             weights are not for the workload.
     """
-    if schema is None:
+    form = schema_of(workload) if schema is None else as_schema(schema)
+    if form is None:
         return verify_against(path, workload=workload, weights=weights)
-    form = as_schema(schema)
 
     def parse(name: str) -> Workload:
         return parse_queries(name, form).workload

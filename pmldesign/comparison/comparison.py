@@ -210,10 +210,11 @@ def compare_all(
         limits = replace(limits, callback=None)
     places, tables = [], []
     for w, workload in enumerate(queries):
-        for relation, indices in _by_relation(guarantees, limits).items():
-            baselines = Baselines(workload, relation, limits.schema)
+        about = limits.about(workload)
+        for relation, indices in _by_relation(guarantees, about).items():
+            baselines = Baselines(workload, relation, about.schema)
             for value in values:
-                asked = [Question(workload, value, guarantees[g], noise, limits) for g in indices]
+                asked = [Question(workload, value, guarantees[g], noise, about) for g in indices]
                 table = Table(tuple(asked), tuple(entries), baselines, leave_out, leave_out)
                 tables.append(replace(table, last=value == values[-1]))
                 places.append((w, indices))

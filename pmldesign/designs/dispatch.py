@@ -361,4 +361,4 @@ def factorize(workload: Any, *, p: float = 2.0, known: Any = None, **options: An
     queries, _ = with_known(workload, None, known)
     if known is not None:
         options["neighbours"] = "replace"
-    return solve(queries, exponent(p), DesignOptions(**options))
+    return solve(queries, exponent(p), DesignOptions(**options).about(queries))

@@ -19,7 +19,9 @@ from pmldesign.strategies.participation.schema import (
     Participation,
     as_participation,
     participation_refusal,
+    people_in,
 )
+from pmldesign.workloads import Workload
 from pmldesign_solvers.norm.solution import SolverOptions, Step
 from pmldesign_solvers.operators.deadline import Deadline, Effort
 from pmldesign_solvers.operators.differences import Relation
@@ -121,6 +123,21 @@ class DesignOptions:
         """When a solver stops, and who watches it."""
         deadline = Deadline.of(self.time_limit)
         return SolverOptions(self.rel_gap, self.max_steps, deadline, self.callback)
+
+    def about(self, workload: Workload) -> DesignOptions:
+        """The options for the people in the cells of a workload, if it has a schema.
+
+        Records that are divided among cells are on a finer grid than that of whole measurements.
+
+        Raises:
+            InvalidInputError: the participation is another one than that of the schema.
+        """
+        people = workload.whole.schema
+        if people is None:
+            return self
+        participation = people_in(workload, self.schema)
+        own_grid = False if self.own_grid is None and people.denominator > 1 else self.own_grid
+        return replace(self, participation=participation, own_grid=own_grid)
 
     @property
     def begun(self) -> DesignOptions:

@@ -15,7 +15,7 @@ from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.participation.sampled import with_parts
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.factorization import answer, with_known
-from pmldesign.mechanisms import NoiseChoice, admissible, require_feasible
+from pmldesign.mechanisms import NoiseChoice, admissible, require_cells, require_feasible
 from pmldesign.privacy.calibration import require_amplified
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
@@ -56,7 +56,9 @@ class Question:
         object.__setattr__(self, "p", exponent(self.p))
         object.__setattr__(self, "seed", whole("seed", self.seed, 0))
         flags(streaming=self.streaming)
-        guarantee, options, schema = self.guarantee, self.options, self.options.schema
+        options = self.options.about(self.workload)
+        guarantee, schema = self.guarantee, options.schema
+        require_cells(guarantee, self.workload)
         kinds = self.kinds
         if guarantee is not None:
             options = replace(options, neighbours=guarantee.neighbours)

@@ -37,6 +37,7 @@ from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.schema import (
     AnyParticipation,
     as_participation,
+    people_in,
 )
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload, as_workload
@@ -103,7 +104,9 @@ def mechanism(
     else:
         relation = guarantee.neighbours
     p = exponent(p)
-    measured, schema = as_strategy(strategy, queries), as_participation(participation)
+    require_cells(guarantee, queries)
+    measured = as_strategy(strategy, queries)
+    schema = people_in(queries, as_participation(participation))
     if schema is not None:
         measured = with_participation(measured, schema)
     kinds = admissible(guarantee, noise, p, sampled=measured.sampling is not None)
@@ -112,6 +115,25 @@ def mechanism(
         calibrated(factorization, guarantee, kind, allow_vacuous=allow_vacuous) for kind in kinds
     )
     return replace(smallest_error(candidates, p), p=p)
+
+
+def require_cells(guarantee: Guarantee | None, workload: Workload) -> None:
+    """Refuse a guarantee about cells where records are mixtures of cells.
+
+    Raises:
+        InvalidInputError: it is PML, and the workload has a schema with numbers.
+    """
+    people = workload.whole.schema
+    if guarantee is not None and guarantee.pml and people is not None and people.denominator > 1:
+        raise mixtures_refusal()
+
+
+def mixtures_refusal() -> InvalidInputError:
+    """The error where a guarantee about cells meets records that are mixtures of them."""
+    return InvalidInputError(
+        "PML is about the cell that a record is in, and the schema has numbers, which are "
+        "mixtures of cells; take differential privacy, or cuts in place of low and high"
+    )
 
 
 def answered_workload(factorization: Any) -> Workload:

@@ -45,7 +45,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.factorization import Factorization
-from pmldesign.mechanisms import Mechanism, own_lattice
+from pmldesign.mechanisms import Mechanism, mixtures_refusal, own_lattice
 from pmldesign.mechanisms.integers import Integers
 from pmldesign.mechanisms.lattice import SENSITIVITY_ROUNDING, Lattice, TableCounts
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
@@ -290,10 +290,7 @@ def require_cells(guarantee: Guarantee) -> None:
         InvalidInputError: it is PML.
     """
     if guarantee.pml:
-        raise InvalidInputError(
-            "PML is about the cell that a record is in, and the schema has numbers, which are "
-            "mixtures of cells; take differential privacy, or cuts in place of low and high"
-        )
+        raise mixtures_refusal()
 
 
 def calibrated_on(

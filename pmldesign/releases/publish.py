@@ -38,7 +38,7 @@ from pmldesign.releases.people.answers import CountedPeople, people_of
 from pmldesign.releases.people.histogram import count_people, count_tables, read_histogram
 from pmldesign.releases.people.numbers import Number
 from pmldesign.releases.people.queries import labels_of, named_queries, roots_asked
-from pmldesign.releases.people.schema import Schema, as_schema
+from pmldesign.releases.people.schema import Schema, as_schema, schema_of
 from pmldesign.releases.post_processing import require_whole_cells
 from pmldesign.releases.public_counts import PublicCounts, counted
 from pmldesign.releases.result import Release, decimals_for
@@ -152,7 +152,7 @@ def prepare(
     """Everything before the data are read; arguments and errors as `release`."""
     flags(simultaneous=simultaneous, nonnegative=nonnegative, integers=integers)
     mechanism = mechanism.unweighted or mechanism
-    form = None if schema is None else as_schema(schema)
+    form = schema_of(mechanism.workload) if schema is None else as_schema(schema)
     if form is not None:
         form.require_release(mechanism.neighbours)
         if form.cells != mechanism.workload.shape[1]:
@@ -272,7 +272,7 @@ def release(
         data: people (a path, a data frame, or a table of DuckDB as duckdb:///file.db#table) with a
             schema; a histogram (a path or an array) without.
         schema: attributes of people, whose cells are those of the workload; a path, or a
-            dictionary, also.
+            dictionary, also; None for the schema that the workload was made with, if any.
         level: of the intervals, in (0, 1).
         simultaneous: whether all intervals hold together.
         nonnegative: no negative cells, all answers consistent (`post_processing`).

@@ -76,8 +76,13 @@ def as_strategy(value: Any, workload: Workload | None = None) -> Strategy:
     if isinstance(value, str) and workload is not None:
         return baseline(value, workload)
     if isinstance(value, str | Workload):
+        from pmldesign.strategies.participation.schema import people_in
+        from pmldesign.strategies.participation.strategy import with_participation
+
         queries = as_workload(value)
-        return workload_strategy(queries).renamed(queries.name)
+        measured = workload_strategy(queries).renamed(queries.name)
+        rows = people_in(queries)
+        return measured if rows is None else with_participation(measured, rows)
     if "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(value):
         return Strategy("matrix", value.toarray())
     if isinstance(value, list | tuple) or hasattr(value, "__array__"):

@@ -71,8 +71,12 @@ def as_workload(value: Any) -> Workload:
     from pmldesign.workloads.parsing import parse_workload
     from pmldesign.workloads.union import UnionWorkload
 
+    if isinstance(value, UnionWorkload):
+        nested = as_nested(value)
+        nested.schema = value.schema
+        return nested
     if isinstance(value, Workload):
-        return as_nested(value) if isinstance(value, UnionWorkload) else value
+        return value
     if isinstance(value, str):
         return parse_workload(value)
     # Without scipy.sparse in memory nothing can be a sparse matrix: no need to import it.

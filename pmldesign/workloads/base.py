@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -56,6 +56,22 @@ def check_entries(
         )
 
 
+class People(Protocol):
+    """What the cells are made of: attributes of people (`releases.people.schema`)."""
+
+    @property
+    def participation(self) -> Any:
+        """How many rows a person has in the cells; None for a single one."""
+
+    @property
+    def denominator(self) -> int:
+        """D: a record adds whole multiples of 1/D to cells, together 1; 1 without numbers."""
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+
+
 class Workload(Displayed, Operator):
     """Queries on a histogram.
 
@@ -65,9 +81,12 @@ class Workload(Displayed, Operator):
         binary: whether all entries are known to be 0 or 1.
         unweighted: the same queries without the weights that they were given, where they were.
         public: what is public, so that the queries count without it.
+        schema: of the people in the cells, where the queries were written with their attributes;
+            it belongs to the queries with what is public (`whole`).
     """
 
     name: str
+    schema: People | None = None
     public: Public = NOTHING
     label: Callable[[int], str] | None = None
     binary: bool = False

@@ -56,6 +56,7 @@ def weighted(workload: Workload, weights: ArrayLike, *, name: str | None = None)
     scaled = copy(workload.times(checked))
     scaled.name = f"{workload.name} (weighted)" if name is None else name
     scaled.unweighted = workload.unweighted or workload
+    scaled.schema = workload.schema
     return scaled
 
 
@@ -71,6 +72,7 @@ def weighted_parts(workload: Workload, weights: Sequence[float]) -> Workload:
         return weighted(workload, weights[0])
     scaled.name = workload.name
     scaled.unweighted = workload.unweighted or workload
+    scaled.schema = workload.schema
     return scaled
 
 

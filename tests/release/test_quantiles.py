@@ -132,8 +132,8 @@ def test_they_are_answered_from_measurements_and_verified(tmp_path):
     own = pml.mechanism(
         "identity", pml.workload("sex*age:quantile(0.5)", schema=schema), guarantee=pml.PureDP(1.0)
     ).release(people, schema=schema)
-    own.to_csv(tmp_path / "t.csv")
-    own.measurements.write(tmp_path / "m.npz")
+    own.save(tmp_path / "t.csv")
+    own.measurements.save(tmp_path / "m.npz")
     for name in ("t.manifest.json", "m.npz"):
         assert not pml.verify(tmp_path / name).failures
 

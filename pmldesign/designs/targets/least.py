@@ -43,7 +43,7 @@ from pmldesign.designs.targets.budgets import (
 from pmldesign.error_bounds.bound import ANY_SIZE, BoundProblem
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.factorization import answer, with_known
-from pmldesign.mechanisms import Mechanism, NoiseChoice, admissible
+from pmldesign.mechanisms import Mechanism, NoiseChoice, admissible, require_cells
 from pmldesign.privacy.calibration import calibrate
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.noise import Noise
@@ -343,7 +343,8 @@ def _asked(
     if isinstance(noise, str) and noise == "cube":
         raise InvalidInputError("targets are for noise 'gaussian' and 'laplace'; take one of them")
     normalised = checked.normalised(plain).beside(queries.public)
-    limits = DesignOptions(**{**options, "neighbours": promise.neighbours})
+    limits = DesignOptions(**{**options, "neighbours": promise.neighbours}).about(queries)
+    require_cells(promise, queries)
     small = with_budget(promise, LEAST_BUDGET)
     question = Question(normalised, math.inf, small, noise, limits)
     limits = question.options

@@ -44,7 +44,7 @@ from pmldesign.releases.estimates import Estimate, estimated, rounded_answers
 from pmldesign.releases.manifest import promise_of
 from pmldesign.releases.noise import SMOOTHING, AnswerNoise, NoiseLaw, gaussian_parameter
 from pmldesign.releases.nonlinear import Roots, with_roots
-from pmldesign.releases.people.schema import Schema, as_schema
+from pmldesign.releases.people.schema import Schema, as_schema, schema_of
 from pmldesign.releases.post_processing import cut_intervals, nonnegative_cells, whole_cells
 from pmldesign.releases.public_counts import PublicCounts
 from pmldesign.releases.result import ReleasedTable, decimals_for, table_bytes
@@ -163,8 +163,9 @@ class Measurements(Drawn):
         flags(
             simultaneous=simultaneous, nonnegative=nonnegative, integers=integers, nearest=nearest
         )
-        form = self.schema if schema is None else as_schema(schema)
-        asked = pmldesign.workload(queries, schema=form)
+        form = self.schema or schema_of(queries) if schema is None else as_schema(schema)
+        asked = queries if isinstance(queries, Workload) else None
+        asked = asked or pmldesign.workload(queries, schema=form)
         return answered(
             *(replace(self, schema=form), asked),
             level=self.manifests[0]["intervals"]["level"] if level is None else level,

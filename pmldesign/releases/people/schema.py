@@ -46,6 +46,7 @@ from pmldesign.releases.people.attribute import (
 from pmldesign.releases.people.numbers import Number, as_numbers
 from pmldesign.releases.people.values import text_of
 from pmldesign.strategies.participation.persons import ANY, CELL, PersonRows
+from pmldesign.workloads import Workload
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.nested.places import Places
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
@@ -226,6 +227,12 @@ class Schema:
                 "the number of records is public, how many are kept would depend on the data; "
                 'take "refuse" or a key for all other values'
             )
+
+
+def schema_of(workload: Any) -> Schema | None:
+    """The schema that a workload was made with; None without one, or if it is no workload."""
+    schema = workload.whole.schema if isinstance(workload, Workload) else None
+    return schema if isinstance(schema, Schema) else None
 
 
 def read_schema(path: PathName) -> Schema:

@@ -24,6 +24,7 @@ from typing import Any
 from pmldesign.arguments import positive, shown, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.participation.persons import PersonRows, as_person_rows
+from pmldesign.workloads import Workload
 
 ALL_STEPS = 10**9 - 1
 """At least as many as a stream has."""
@@ -160,6 +161,25 @@ def rows_of(participation: AnyParticipation | None) -> PersonRows | None:
         "a release is for one participation of each record, or rows of a table; participation in"
         " steps is for `pmldesign stream`"
     )
+
+
+def people_in(workload: Workload, asked: AnyParticipation | None = None) -> AnyParticipation | None:
+    """How often a person takes part in the cells of a workload; None for once.
+
+    Args:
+        workload: which may have a schema of people.
+        asked: what is asked for; None for that of the schema.
+
+    Raises:
+        InvalidInputError: both say it, and differ.
+    """
+    people = workload.whole.schema
+    told: AnyParticipation | None = None if people is None else people.participation
+    if asked is not None and told is not None and asked != told:
+        raise InvalidInputError(
+            f"the schema says that a person has {told.describe()}; leave participation out"
+        )
+    return told if asked is None else asked
 
 
 def participation_refusal() -> InvalidInputError:
