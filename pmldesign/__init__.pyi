@@ -54,7 +54,9 @@ from pmldesign.releases.publish import release as release
 from pmldesign.releases.result import Release as Release
 from pmldesign.strategies import Strategy as Strategy
 from pmldesign.strategies import baseline as baseline
+from pmldesign.strategies.accepted import StrategyLike as StrategyLike
 from pmldesign.verifier import Verification as Verification
 from pmldesign.workloads import Workload as Workload
+from pmldesign.workloads.accepted import WorkloadLike as WorkloadLike
 
 __version__: str

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypeAlias, Unpack
 
-from pmldesign.arguments import exponent, instance
+from numpy.typing import ArrayLike
+
+from pmldesign.arguments import exponent, instance, named_arguments
 from pmldesign.designs.dispatch import factorize
 from pmldesign.designs.optimized import Optimized
-from pmldesign.designs.options import takes_options
+from pmldesign.designs.options import DesignArguments, takes_options
 from pmldesign.designs.results import Design
 from pmldesign.designs.rows import LEAST_NORM
 from pmldesign.error_bounds import Bound, all_bounds
@@ -40,19 +42,25 @@ from pmldesign.releases.costs.ledger import Ledger
 from pmldesign.releases.measured.files import read_measurements
 from pmldesign.releases.measured.measurements import Answers, Measurements
 from pmldesign.releases.people.queries import parse_queries
-from pmldesign.releases.people.schema import Schema, as_schema, read_schema, schema_of
+from pmldesign.releases.people.schema import Schema, SchemaLike, as_schema, read_schema, schema_of
 from pmldesign.releases.result import Release
 from pmldesign.store import Kind
-from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.strategies import Strategy, StrategyLike, as_strategy
 from pmldesign.strategies.participation.schema import AnyParticipation, as_participation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.verifier import Verification
-from pmldesign.workloads import Workload, as_workload
+from pmldesign.workloads import Workload, WorkloadLike, as_workload
 from pmldesign.workloads.beside import as_public
 from pmldesign.workloads.weighting import weighted
 
 
-def workload(value: Any, *, schema: Any = None, weights: Any = None) -> Workload:
+@named_arguments
+def workload(
+    value: WorkloadLike | Path,
+    *,
+    schema: SchemaLike | None = None,
+    weights: ArrayLike | None = None,
+) -> Workload:
     """The queries to answer.
 
     Args:
@@ -93,7 +101,8 @@ _queries = workload
 """The function, where an argument has its name."""
 
 
-def strategy(value: Any, workload: Any = None) -> Strategy:
+@named_arguments
+def strategy(value: StrategyLike | Path, workload: WorkloadLike | None = None) -> Strategy:
     """What is to be measured.
 
     Args:
@@ -112,13 +121,14 @@ def strategy(value: Any, workload: Any = None) -> Strategy:
     return as_strategy(value, None if workload is None else as_workload(workload))
 
 
+@named_arguments
 def calibrate(
-    strategy: Any,
+    strategy: StrategyLike,
     guarantee: Guarantee,
     *,
-    noise: Noise | str,
+    noise: Noise | Literal["gaussian", "laplace", "cube"],
     participation: AnyParticipation | str | None = None,
-    known: Any = None,
+    known: WorkloadLike | None = None,
     allow_vacuous: bool = False,
 ) -> Calibration:
     """Smallest scale of the noise on R x that meets the guarantee.
@@ -152,13 +162,13 @@ def calibrate(
 
 @takes_options
 def bounds(
-    workload: Any,
+    workload: WorkloadLike | Design,
     guarantee: Guarantee,
     *,
     p: float | None = None,
     errors: Mapping[str, float] | None = None,
-    known: Any = None,
-    **options: Any,
+    known: WorkloadLike | None = None,
+    **options: Unpack[DesignArguments],
 ) -> tuple[Bound, ...]:
     """Every known bound on the error of mechanisms that meet a guarantee.
 
@@ -181,14 +191,14 @@ def bounds(
     if errors is not None:
         instance("errors", errors, Mapping, "a mapping from names to errors")
     factorization = workload if isinstance(workload, Design) else None
+    queries = workload.workload if isinstance(workload, Design) else _queries(workload)
     if known is not None:
-        given = _queries(workload) if factorization is None else factorization.workload
-        workload, promise = with_known(given, guarantee, known)
+        queries, promise = with_known(queries, guarantee, known)
         assert promise is not None
         factorization, guarantee = None, promise
     if factorization is None:
         options["neighbours"] = guarantee.neighbours
-        factorization = factorize(workload, p=2.0 if p is None else p, **options)
+        factorization = factorize(queries, p=2.0 if p is None else p, **options)
     if factorization.strategy.sampling is not None:
         raise InvalidInputError(
             "no bounds are known on mechanisms whose steps draw their records at random; leave"
@@ -216,8 +226,13 @@ def bounds(
     )
 
 
+@named_arguments
 def verify(
-    path: str | Path, *, workload: Any = None, weights: Any = None, schema: Any = None
+    path: str | Path,
+    *,
+    workload: WorkloadLike | None = None,
+    weights: ArrayLike | None = None,
+    schema: SchemaLike | None = None,
 ) -> Verification:
     """Check every number that a file claims, by code that shares nothing with the solvers.
 
@@ -251,11 +266,11 @@ def verify(
     return verify_against(path, workload=asked, weights=weights, parse=parse, schema=form.digest)
 
 
-Readable = Workload | Strategy | Measurements | Schema | Ledger
+Readable: TypeAlias = Workload | Strategy | Measurements | Schema | Ledger
 """What files hold."""
 
 
-def read(path: str | Path, *more: str | Path, schema: Any = None) -> Readable:
+def read(path: str | Path, *more: str | Path, schema: SchemaLike | None = None) -> Readable:
     """What a file holds, told by its content.
 
     Args:
@@ -279,7 +294,7 @@ def read(path: str | Path, *more: str | Path, schema: Any = None) -> Readable:
     return read_schema(path) if kind == "json" else read_workload(path)
 
 
-Writable = Workload | Design | Mechanism | Optimized | Measurements | Answers | Release
+Writable: TypeAlias = Workload | Design | Mechanism | Optimized | Measurements | Answers | Release
 """What has a file."""
 
 

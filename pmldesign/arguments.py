@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from enum import StrEnum
+from functools import wraps
 from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -262,3 +265,51 @@ def exponent(p: float) -> float:
     if LARGEST_EXPONENT < found < math.inf:
         raise InvalidInputError(f"p must be at most {LARGEST_EXPONENT:g} or inf, got {p}; use inf")
     return found
+
+
+PARAMETERS_OF: dict[str, tuple[str, ...]] = {
+    "PureDP": ("epsilon",),
+    "ApproxDP": ("epsilon", "delta"),
+    "ZCDP": ("rho",),
+    "GaussianDP": ("mu",),
+    "RenyiDP": ("order", "epsilon"),
+    "PML": ("epsilon", "alpha"),
+    "ApproxPML": ("epsilon", "delta", "alpha"),
+}
+PARAMETERS = frozenset().union(*PARAMETERS_OF.values())
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def named_arguments(function: Function) -> Function:
+    """Refuse unknown keywords, and parameters of a guarantee in place of the guarantee.
+
+    Args:
+        function: public; the names of its arguments are those of its signature.
+    """
+    names = inspect.signature(function).parameters
+
+    @wraps(function)
+    def checked(*values: Any, **named: Any) -> Any:
+        wrong = [name for name in named if name not in names]
+        if wrong:
+            raise _misnamed(function.__name__, wrong[0], named, [*names])
+        return function(*values, **named)
+
+    return cast(Function, checked)
+
+
+def _misnamed(
+    function: str, wrong: str, named: Mapping[str, Any], names: Sequence[str]
+) -> InvalidInputError:
+    """The error of an unknown argument."""
+    parameters = {name for name in PARAMETERS if name in named and name not in names}
+    for kind, fitting in PARAMETERS_OF.items():
+        if parameters == set(fitting):
+            values = ", ".join(f"{named[name]!r:.40}" for name in fitting)
+            return InvalidInputError(
+                f"{wrong} is a parameter of a guarantee; write"
+                f" {function}(..., guarantee=pmldesign.{kind}({values}))"
+            )
+    close = get_close_matches(wrong, names, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(names)}"
+    return InvalidInputError(f"{function} has no argument {wrong!r}; {hint}")

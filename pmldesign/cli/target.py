@@ -31,6 +31,7 @@ from pmldesign.privacy.guarantee_syntax import PLACEHOLDER
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.workloads import Workload
+from pmldesign_solvers.operators.deadline import Effort
 
 LEAST: dict[str, Any] = {
     "epsilon": None,
@@ -146,7 +147,7 @@ def command(asked: Asked) -> None:
             guarantee,
             targets=accuracy,
             noise=noise,
-            effort=asked.limits.effort,
+            effort=Effort(asked.limits.effort),
             budget_gap=gap,
             time_limit=asked.limits.time_limit,
             known=public,

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, Unpack
 
 from pmldesign.arguments import exponent, flags, instance, listed
 from pmldesign.comparison.own import OwnMechanism
 from pmldesign.comparison.parallel import Workers, run_all
 from pmldesign.comparison.tables import Entry, Filled, Table
 from pmldesign.designs.baselines import Baselines
-from pmldesign.designs.options import DesignOptions, takes_options
+from pmldesign.designs.options import DesignArguments, DesignOptions, takes_options
 from pmldesign.designs.questions import Question
 from pmldesign.designs.results import Design
 from pmldesign.designs.rows import Row
@@ -30,8 +30,8 @@ from pmldesign.mechanisms import NoiseChoice
 from pmldesign.privacy.guarantees import Guarantee, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import of_scale, shortest
-from pmldesign.strategies import as_strategy
-from pmldesign.workloads import Workload
+from pmldesign.strategies import StrategyLike, as_strategy
+from pmldesign.workloads import Workload, WorkloadLike
 from pmldesign.workloads.display import Drawn, data_frame, html_table, latex_table
 
 
@@ -99,14 +99,14 @@ class Comparison(Drawn):
 
 @takes_options
 def compare(
-    workload: Any,
+    workload: WorkloadLike,
     guarantee: Guarantee | None = None,
     *,
-    strategies: Iterable[Any],
+    strategies: Iterable[StrategyLike | OwnMechanism],
     p: float | Sequence[float] = 2.0,
     noise: NoiseChoice = "auto",
-    known: Any = None,
-    **options: Any,
+    known: WorkloadLike | None = None,
+    **options: Unpack[DesignArguments],
 ) -> Comparison:
     """Compare strategies on one workload under one guarantee, or none.
 
@@ -144,8 +144,8 @@ def compare(
 
 @takes_options
 def compare_all(
-    workloads: Iterable[Any],
-    strategies: Iterable[Any],
+    workloads: Iterable[WorkloadLike],
+    strategies: Iterable[StrategyLike | OwnMechanism],
     *,
     p: float | Sequence[float] = 2.0,
     guarantees: Sequence[Guarantee | None] = (None,),
@@ -153,8 +153,8 @@ def compare_all(
     leave_out: bool = False,
     jobs: int = 1,
     announce: Callable[[str], None] | None = None,
-    known: Any = None,
-    **options: Any,
+    known: WorkloadLike | None = None,
+    **options: Unpack[DesignArguments],
 ) -> tuple[Comparison, ...]:
     """Compare strategies on every workload, at every p, under every guarantee.
 
@@ -205,7 +205,7 @@ def compare_all(
     values = [exponent(value) for value in (p if isinstance(p, Sequence) else [p])]
     if not (entries and values and queries and guarantees):
         raise InvalidInputError("nothing to compare: give at least one strategy and one p")
-    limits, workers = DesignOptions(**options), Workers(jobs)
+    limits, workers = DesignOptions.of(options), Workers(jobs)
     if not workers.here:
         limits = replace(limits, callback=None)
     places, tables = [], []

@@ -43,11 +43,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 from pmldesign.arguments import exponent
 from pmldesign.designs.one_matrix import solve_matrix
-from pmldesign.designs.options import DesignOptions, takes_options
+from pmldesign.designs.options import DesignArguments, DesignOptions, takes_options
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
@@ -60,6 +60,7 @@ from pmldesign.workloads import (
     TablesWorkload,
     UnionWorkload,
     Workload,
+    WorkloadLike,
 )
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.running import AllRangesWorkload
@@ -340,7 +341,13 @@ ROUTES = [
 
 
 @takes_options
-def factorize(workload: Any, *, p: float = 2.0, known: Any = None, **options: Any) -> Design:
+def factorize(
+    workload: WorkloadLike,
+    *,
+    p: float = 2.0,
+    known: WorkloadLike | None = None,
+    **options: Unpack[DesignArguments],
+) -> Design:
     """Design the optimal strategy for a workload under Gaussian noise.
 
     Args:
@@ -361,4 +368,4 @@ def factorize(workload: Any, *, p: float = 2.0, known: Any = None, **options: An
     queries, _ = with_known(workload, None, known)
     if known is not None:
         options["neighbours"] = "replace"
-    return solve(queries, exponent(p), DesignOptions(**options).about(queries))
+    return solve(queries, exponent(p), DesignOptions.of(options).about(queries))

@@ -21,12 +21,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 from pmldesign.designs.baselines import Baselines
 from pmldesign.designs.dispatch import solve
 from pmldesign.designs.optimized import Optimized
-from pmldesign.designs.options import takes_options
+from pmldesign.designs.options import DesignArguments, takes_options
 from pmldesign.designs.questions import Question, question_of
 from pmldesign.designs.results import Design
 from pmldesign.designs.rows import CLOSE, LEAST_NORM, Row, as_row, better, row_of, row_with
@@ -37,21 +37,22 @@ from pmldesign.mechanisms import NoiseChoice, on_own_grid
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.baselines.registry import usual_baselines
+from pmldesign.workloads import WorkloadLike
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.deadline import Deadline
 
 
 @takes_options
 def optimize(
-    workload: Any,
+    workload: WorkloadLike,
     guarantee: Guarantee | None = None,
     *,
     p: float = 2.0,
     noise: NoiseChoice = "auto",
     streaming: bool = False,
     seed: int = 0,
-    known: Any = None,
-    **options: Any,
+    known: WorkloadLike | None = None,
+    **options: Unpack[DesignArguments],
 ) -> Optimized:
     """The best mechanism for a workload and a guarantee, and the rows of all candidates.
 
@@ -75,7 +76,7 @@ def optimize(
             `mechanism`, and with `streaming` as `require_streaming`; arguments are refused before
             the first solve.
     """
-    asked = {"p": p, "noise": noise, "streaming": streaming, "seed": seed}
+    asked: dict[str, Any] = {"p": p, "noise": noise, "streaming": streaming, "seed": seed}
     return ask(question_of(workload, guarantee, known, options, **asked))
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
-from pmldesign.arguments import instance, member, positive, shown, whole
+from pmldesign.arguments import instance, member, named_arguments, positive, shown, whole
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.privacy.neighbours import Neighbours, NeighboursLike
+from pmldesign.strategies import Strategy, StrategyLike, as_strategy
 from pmldesign.strategies.participation.schema import (
     AnyParticipation,
     Participation,
@@ -31,6 +31,23 @@ Method = Literal["scaling", "primal", "dual"]
 METHODS: tuple[Method, ...] = ("scaling", "primal", "dual")
 Callback = Callable[[Step | SearchStep], None]
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class DesignArguments(TypedDict, total=False):
+    """The attributes of `DesignOptions` as callers write them."""
+
+    neighbours: NeighboursLike
+    rel_gap: float
+    max_steps: int
+    time_limit: float | Deadline | None
+    method: Method
+    solver: Literal["SCS", "CLARABEL"]
+    buffers: int | None
+    participation: AnyParticipation | str | None
+    start: StrategyLike | None
+    own_grid: bool | None
+    effort: Effort | Literal["quick", "normal", "thorough"]
+    callback: Callback | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +141,15 @@ class DesignOptions:
         deadline = Deadline.of(self.time_limit)
         return SolverOptions(self.rel_gap, self.max_steps, deadline, self.callback)
 
+    @classmethod
+    def of(cls, arguments: DesignArguments) -> DesignOptions:
+        """The options that a caller writes.
+
+        Raises:
+            InvalidInputError: an argument out of range.
+        """
+        return cls(**arguments)  # type: ignore[arg-type]  # names become members, once checked
+
     def about(self, workload: Workload) -> DesignOptions:
         """The options for the people in the cells of a workload, if it has a schema.
 
@@ -173,10 +199,13 @@ def _start(value: Any) -> Strategy:
 
 
 def takes_options(function: Function) -> Function:
-    """Show the attributes of DesignOptions in the signature of a function of `**options`."""
+    """Show the attributes of DesignOptions in the signature of a function of `**options`.
+
+    Unknown names are refused as by `named_arguments`.
+    """
     signature = inspect.signature(function)
     *others, _ = signature.parameters.values()
     options = inspect.signature(DesignOptions).parameters.values()
     keywords = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
     function.__signature__ = signature.replace(parameters=[*others, *keywords])  # type: ignore[attr-defined]
-    return function
+    return named_arguments(function)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pmldesign.arguments import exponent, flags, whole
-from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.options import DesignArguments, DesignOptions
 from pmldesign.designs.participation.sampled import with_parts
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.factorization import answer, with_known
@@ -21,7 +21,7 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.participation.schema import Participation, SampledParticipation
-from pmldesign.workloads import Workload
+from pmldesign.workloads import Workload, WorkloadLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,11 @@ class Question:
 
 
 def question_of(
-    workload: Any, guarantee: Guarantee | None, known: Any, options: dict[str, Any], **asked: Any
+    workload: WorkloadLike,
+    guarantee: Guarantee | None,
+    known: WorkloadLike | None,
+    options: DesignArguments,
+    **asked: Any,
 ) -> Question:
     """A question from what callers write.
 
@@ -109,7 +113,7 @@ def question_of(
         InvalidInputError, InfeasibleError, VacuousGuaranteeError: as `Question`.
     """
     queries, promise = with_known(workload, guarantee, known)
-    limits = DesignOptions(**options)
+    limits = DesignOptions.of(options)
     if known is not None:
         limits = replace(limits, neighbours=Neighbours.REPLACE)
     return Question(queries, guarantee=promise, options=limits, **asked)

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from pmldesign.arguments import exponent, instance, member, shown
+from pmldesign.arguments import exponent, instance, member, named_arguments, shown
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization, answer, with_known
 from pmldesign.mechanisms.discrete import own_deviation, own_lattice
@@ -30,9 +30,9 @@ from pmldesign.privacy.calibration import calibrate, require_attainable
 from pmldesign.privacy.composition import composed
 from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.privacy.guarantees import ApproxDP, Guarantee, PureDP, require_guarantee
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.neighbours import Neighbours, NeighboursLike
 from pmldesign.privacy.noise import LARGEST_EXPONENT, Noise, cube_error, laplace_exponent
-from pmldesign.strategies import Strategy, as_strategy
+from pmldesign.strategies import Strategy, StrategyLike, as_strategy
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.schema import (
     AnyParticipation,
@@ -40,7 +40,7 @@ from pmldesign.strategies.participation.schema import (
     people_in,
 )
 from pmldesign.strategies.participation.strategy import with_participation
-from pmldesign.workloads import Workload, as_workload
+from pmldesign.workloads import Workload, WorkloadLike, as_workload
 
 NoiseChoice = Literal["auto", "gaussian", "laplace", "cube"]
 LEAST_GAIN = 0.05
@@ -51,16 +51,17 @@ BEYOND = 1e-9
 """Relative, by which the sensitivity on the grid may exceed the one that was calibrated for."""
 
 
+@named_arguments
 def mechanism(
-    strategy: Any,
-    workload: Any = None,
-    *,
+    strategy: StrategyLike,
+    workload: WorkloadLike | None = None,
     guarantee: Guarantee | None = None,
+    *,
     noise: NoiseChoice = "auto",
     p: float | None = None,
-    neighbours: Neighbours | str | None = None,
+    neighbours: NeighboursLike | None = None,
     participation: AnyParticipation | str | None = None,
-    known: Any = None,
+    known: WorkloadLike | None = None,
     allow_vacuous: bool = False,
 ) -> Mechanism:
     """Put the noise on a strategy that a guarantee asks for.

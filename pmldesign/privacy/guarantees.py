@@ -39,12 +39,12 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pmldesign.arguments import instance, parameter, probability
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.curves import PrivacyCurve, checked_order
-from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.neighbours import Neighbours, NeighboursLike
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import NARROW, private_end
 from pmldesign.privacy.priors import OnPriors, Shifts
@@ -87,6 +87,17 @@ class PureDP(_DP):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
     published: str = ""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            epsilon: float,
+            neighbours: NeighboursLike = Neighbours.ADD_REMOVE,
+            known: str = "",
+            published: str = "",
+        ) -> None: ...
+
     delta: ClassVar[float] = 0.0
     words: ClassVar[str] = (
         "No event becomes more than e^{epsilon} times as likely when {about}, whatever the data."
@@ -110,6 +121,18 @@ class ApproxDP(_DP):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
     published: str = ""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            epsilon: float,
+            delta: float,
+            neighbours: NeighboursLike = Neighbours.ADD_REMOVE,
+            known: str = "",
+            published: str = "",
+        ) -> None: ...
+
     words: ClassVar[str] = (
         "No event's probability exceeds e^{epsilon} times what it was, plus {delta}, when {about}, "
         "whatever the data."
@@ -258,6 +281,17 @@ class ZCDP(_Currency):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
     published: str = ""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            rho: float,
+            neighbours: NeighboursLike = Neighbours.ADD_REMOVE,
+            known: str = "",
+            published: str = "",
+        ) -> None: ...
+
     unit: ClassVar[str] = "rho"
     kind: ClassVar[str] = "zcdp"
     words: ClassVar[str] = (
@@ -286,6 +320,17 @@ class GaussianDP(_Currency):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
     published: str = ""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            mu: float,
+            neighbours: NeighboursLike = Neighbours.ADD_REMOVE,
+            known: str = "",
+            published: str = "",
+        ) -> None: ...
+
     unit: ClassVar[str] = "mu"
     kind: ClassVar[str] = "gaussian-dp"
     words: ClassVar[str] = (
@@ -316,6 +361,18 @@ class RenyiDP(_Currency):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     known: str = ""
     published: str = ""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            order: float,
+            epsilon: float,
+            neighbours: NeighboursLike = Neighbours.ADD_REMOVE,
+            known: str = "",
+            published: str = "",
+        ) -> None: ...
+
     unit: ClassVar[str] = "epsilon"
     kind: ClassVar[str] = "renyi"
     words: ClassVar[str] = (

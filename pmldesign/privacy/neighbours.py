@@ -25,7 +25,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,6 +67,10 @@ class Neighbours(StrEnum):
 
     def __repr__(self) -> str:
         return repr(self.value)
+
+
+NeighboursLike: TypeAlias = Neighbours | Literal["add-remove", "replace"]
+"""A relation, or its name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy as Strategy
@@ -22,9 +22,13 @@ from pmldesign.strategies.baselines.trees import weighted_tree as weighted_tree
 from pmldesign.workloads import Workload, as_workload
 from pmldesign_solvers import face
 
+if TYPE_CHECKING:
+    from pmldesign.strategies.accepted import StrategyLike as StrategyLike
+
 __getattr__ = face(
     __name__,
     {
+        "accepted": "StrategyLike",
         "baselines.orthogonal": "eigen_design fourier hadamard henzinger_upadhyay",
         "baselines.product_queries": "UnionQueries union_queries",
         "baselines.nested": "cells_alone equal_shares measured queries_alone",

@@ -12,6 +12,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign_solvers import face
 
 if TYPE_CHECKING:
+    from pmldesign.workloads.accepted import Matrix as Matrix
+    from pmldesign.workloads.accepted import WorkloadLike as WorkloadLike
     from pmldesign.workloads.base import Workload as Workload
     from pmldesign.workloads.dense import DenseWorkload as DenseWorkload
     from pmldesign.workloads.kronecker import KroneckerWorkload as KroneckerWorkload
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __getattr__ = face(
     __name__,
     {
+        "accepted": "Matrix WorkloadLike",
         "base": "Workload",
         "dense": "DenseWorkload",
         "beside": "as_public tables_of",

@@ -13,15 +13,17 @@ budget; the design is the one that needs least.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Unpack
+
+import numpy as np
 
 from pmldesign.arguments import positive
 from pmldesign.designs.baselines import Baselines
 from pmldesign.designs.flow import least_norm
-from pmldesign.designs.options import DesignOptions
+from pmldesign.designs.options import DesignArguments, DesignOptions, takes_options
 from pmldesign.designs.questions import Question
 from pmldesign.designs.results import Design
 from pmldesign.designs.rows import DESIGN, LEAST_NORM
@@ -51,7 +53,7 @@ from pmldesign.privacy.outward import at_least, at_most
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.baselines.registry import usual_baselines
-from pmldesign.workloads import Workload, as_workload
+from pmldesign.workloads import Workload, WorkloadLike, as_workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.deadline import Deadline
@@ -262,15 +264,16 @@ class LeastBudget(Drawn, Displayed):
         ]
 
 
+@takes_options
 def least_budget(
-    workload: Any,
+    workload: WorkloadLike,
     guarantee: Guarantee,
     *,
-    targets: Any,
+    targets: float | Sequence[float] | np.ndarray[Any, Any] | Targets,
     noise: NoiseChoice = "auto",
     budget_gap: float = BUDGET_GAP,
-    known: Any = None,
-    **options: Any,
+    known: WorkloadLike | None = None,
+    **options: Unpack[DesignArguments],
 ) -> LeastBudget:
     """The least budget at which every query meets its target, and the mechanism that does.
 
@@ -296,8 +299,8 @@ def least_budget(
     """
     require_guarantee(guarantee)
     budget_gap = positive("budget_gap", budget_gap)
-    limits = {"rel_gap": 0.7 * budget_gap} | options
-    asked = _asked(workload, targets, guarantee, noise, known, limits)
+    options.setdefault("rel_gap", 0.7 * budget_gap)
+    asked = _asked(workload, targets, guarantee, noise, known, options)
     design, certified = _certified(asked, budget_gap)
     answers: dict[tuple[str, Noise], Answer] = {}
     refusal: PmldesignError | None = None
@@ -332,8 +335,8 @@ def _asked(
     targets: Any,
     guarantee: Guarantee,
     noise: NoiseChoice,
-    known: Any,
-    options: dict[str, Any],
+    known: WorkloadLike | None,
+    options: DesignArguments,
 ) -> TargetQuestion:
     """The question, validated before the first solve."""
     plain = as_workload(workload)
@@ -343,7 +346,7 @@ def _asked(
     if isinstance(noise, str) and noise == "cube":
         raise InvalidInputError("targets are for noise 'gaussian' and 'laplace'; take one of them")
     normalised = checked.normalised(plain).beside(queries.public)
-    limits = DesignOptions(**{**options, "neighbours": promise.neighbours}).about(queries)
+    limits = DesignOptions.of({**options, "neighbours": promise.neighbours}).about(queries)
     require_cells(promise, queries)
     small = with_budget(promise, LEAST_BUDGET)
     question = Question(normalised, math.inf, small, noise, limits)

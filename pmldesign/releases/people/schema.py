@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -115,7 +115,7 @@ class Schema:
         return draft_schema(data)
 
     @staticmethod
-    def of(content: Schema | Mapping[str, Any] | PathName) -> Schema:
+    def of(content: SchemaLike) -> Schema:
         """The schema that a dictionary or a file (.json) holds.
 
         Raises:
@@ -227,6 +227,10 @@ class Schema:
                 "the number of records is public, how many are kept would depend on the data; "
                 'take "refuse" or a key for all other values'
             )
+
+
+SchemaLike: TypeAlias = Schema | Mapping[str, Any] | str | Path
+"""A schema, the content of its file, or the file."""
 
 
 def schema_of(workload: Any) -> Schema | None:

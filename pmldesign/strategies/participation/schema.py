@@ -177,7 +177,7 @@ def people_in(workload: Workload, asked: AnyParticipation | None = None) -> AnyP
     told: AnyParticipation | None = None if people is None else people.participation
     if asked is not None and told is not None and asked != told:
         raise InvalidInputError(
-            f"the schema says that a person has {told.describe()}; leave participation out"
+            f"the schema counts {told.describe()} as one record; leave participation out"
         )
     return told if asked is None else asked
 

@@ -1,0 +1,21 @@
+"""What callers may have as a strategy, for type checkers: `as_strategy` takes all of it."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+from pmldesign.strategies.base import Strategy
+from pmldesign.workloads import Workload
+from pmldesign.workloads.accepted import Matrix
+
+
+class HasStrategy(Protocol):
+    """A design, a mechanism, or a result of `optimize` or `least_budget`."""
+
+    @property
+    def strategy(self) -> Strategy:
+        """R, what is measured."""
+
+
+StrategyLike: TypeAlias = Strategy | HasStrategy | Workload | str | Matrix
+"""A strategy, what has one, a name, or a matrix."""
