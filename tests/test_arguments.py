@@ -89,7 +89,7 @@ CLASSES = [
 ]
 ELSEWHERE = {
     "sweep",
-    *("bounds.neighbours", "baseline.others"),
+    *("bounds.neighbours", "least_budget.neighbours", "baseline.others"),
     *("compare_all.jobs.None", "release.sampler"),
     *(
         "workload.schema",

@@ -203,9 +203,10 @@ def test_releases_promise_all_rows_of_one_person(tmp_path):
         assert wrong & {"persons", "sentence"}, said
     kept = {**form, "attributes": ATTRIBUTES[:1]}
     queries = pml.workload("year", schema=kept)
-    leaking = pml.mechanism("identity", queries, guarantee=pml.PML(1.0, 0.05), noise="laplace")
-    with pytest.raises(InvalidInputError, match="rows_per_person must be 1 under PML, got 3"):
-        leaking.release(data, schema=kept)
+    leaking = pml.PML(1.0, 0.05)
+    for rows in (queries, "histogram:3"):
+        with pytest.raises(InvalidInputError, match="rows_per_person must be 1 under PML, got 3"):
+            pml.mechanism("identity", rows, leaking, noise="laplace").release(data, schema=kept)
 
 
 def test_comparisons_promise_all_rows_of_one_person():
