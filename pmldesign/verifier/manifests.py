@@ -40,6 +40,8 @@ NAME = "ball arithmetic of 192 bits"
 MANIFEST = ".manifest.json"
 TABLES = {"table": (".csv", ".parquet"), "known": (".known.csv",)}
 """Endings of what is published beside a manifest."""
+UNIT_ROUNDING = 1 + 2.0**-50
+"""The unit is 2^-bits over the denominator, to the nearest float."""
 LAWS = {
     "discrete laplace": ("laplace", "the l1 norm, in units", "epsilon", "l1"),
     "discrete cube": ("cube", "the l_inf norm, in units", "epsilon", "linf"),
@@ -177,7 +179,9 @@ def is_manifest(content: Any) -> bool:
         and re.fullmatch("[1-9][0-9]*", lattice["sensitivity"]) is not None
         and isinstance(lattice["exact"], bool)
         and type(lattice["bias_of_an_entry"]) in (int, float)
-        and 0 <= lattice["bias_of_an_entry"] <= lattice["unit"] * lattice["denominator"]
+        and 0
+        <= lattice["bias_of_an_entry"]
+        <= lattice["unit"] * lattice["denominator"] * UNIT_ROUNDING
         and isinstance(intervals["simultaneous"], bool)
         and isinstance(content["post_processing"], list)
         and set(content["post_processing"]) <= {"nonnegative", "integers"}
