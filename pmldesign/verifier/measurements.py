@@ -25,6 +25,7 @@ from pmldesign._version import FORMAT
 from pmldesign.verifier.forms.form import COUNTS, POSITIVE, VECTOR
 from pmldesign.verifier.forms.known_tables import shared_sets
 from pmldesign.verifier.forms.persons import Persons, agreeing
+from pmldesign.verifier.forms.written import centred
 from pmldesign.verifier.manifests import (
     LAWS,
     UNSEEN,
@@ -157,8 +158,8 @@ def _check_sensitivity(manifest: Header, R: Any, arrays: Arrays, checks: Checks)
     if persons is not None:
         k, replaced = persons.count(Z.shape[1]), manifest["guarantee"]["neighbours"] == "replace"
         distance, slack = k * distance, k * slack
-        groups = agreeing(arrays)
-        far = persons.distance(Z, norm, replaced=replaced, groups=groups)
+        own = centred(Z) if replaced and "strategy" not in arrays else Z
+        far = persons.distance(own, norm, replaced=replaced, groups=agreeing(arrays))
         distance = min(distance, far)
     stated = float(Fraction(lattice["sensitivity"]))
     stated = (math.sqrt(stated) if norm == "l2" else stated) / parts

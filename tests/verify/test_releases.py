@@ -80,6 +80,20 @@ def test_numbers_on_a_rounded_lattice_verify(attributes, queries, noise, relatio
         assert "sensitivity of R" in failed
 
 
+@pytest.mark.parametrize("rows", ["2,one-per=cell", "3,one-per=cell"])
+@pytest.mark.parametrize("strategy", ["workload", "identity"])
+def test_rows_of_a_person_in_tables_verify(strategy, rows, tmp_path):
+    """Under replace the bound is that of what is measured without the total."""
+    for queries in ("marginals:2,3,ways=1", "marginals:2,3,2,ways=2"):
+        promise = pml.ApproxDP(1, 1e-6, "replace")
+        noisy = pml.mechanism(
+            strategy, queries, guarantee=promise, noise="gaussian", participation=rows
+        )
+        counts = np.full(noisy.workload.shape[1], 6)
+        noisy.release(counts).measurements.write(tmp_path / "m.npz")
+        assert not pml.verify_file(tmp_path / "m.npz").failures
+
+
 def test_another_schema_is_told(tmp_path):
     """Two keys that change places, or one with another name, are another schema."""
     noisy = pml.mechanism("identity", pml.workload("sex*age", schema=KEYS), guarantee=pml.PureDP(1))
