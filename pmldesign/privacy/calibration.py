@@ -202,7 +202,8 @@ def _calibrate_dp(
         epsilon, delta = guarantee.epsilon, guarantee.delta
         if sampling is not None:
             scale = sampling.scale(epsilon, delta) * (1 + MARGIN)
-            achieved = sampling.curve(sensitivity, scale).delta(epsilon)
+            # of a larger scale the bound, by other transforms, may be above the smaller delta
+            achieved = min(sampling.curve(sensitivity, scale).delta(epsilon), delta)
             return Calibration(noise, scale, guarantee, achieved)
         scale = analytic_gaussian_scale(sensitivity, epsilon=epsilon, delta=delta)
         return Calibration(noise, scale, guarantee, gaussian_delta(sensitivity, scale, epsilon))

@@ -124,12 +124,17 @@ def lower_bands(name: str, matrix: Array) -> Array:
     rows, cells = matrix.shape
     below, above = scipy.linalg.bandwidth(matrix) if rows == cells else (0, 1)
     if above or not (matrix.diagonal() > 0).all():
-        raise InvalidInputError(
-            f"strategy {name!r} is not lower triangular with a positive diagonal, so that it cannot"
-            " go on line; use strategy.streaming()"
-        )
+        raise not_lower_triangular(name)
     steps = np.arange(cells)[:, None]
     return np.asarray(matrix[steps, steps - np.arange(below + 1)])
+
+
+def not_lower_triangular(name: str) -> InvalidInputError:
+    """Why a strategy cannot be measured step by step."""
+    return InvalidInputError(
+        f"strategy {name!r} is not lower triangular with a positive diagonal, so that it cannot go"
+        " on line; use strategy.streaming()"
+    )
 
 
 def no_form(public: Public, name: str) -> InvalidInputError:

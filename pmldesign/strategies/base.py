@@ -32,6 +32,7 @@ from pmldesign.strategies.arguments import (
     inverted,
     is_projection,
     lower_bands,
+    not_lower_triangular,
     read_only,
     require_in_row_space,
     require_same_cells,
@@ -357,6 +358,8 @@ class Strategy(Measurable, Drawn, Displayed):
         Raises:
             InvalidInputError: R is not lower triangular with a positive diagonal.
         """
+        if self.shape[0] != self.cells:  # before a matrix is written out
+            raise not_lower_triangular(self.name)
         return lower_bands(self.name, self.matrix)
 
     @property

@@ -89,6 +89,39 @@ def test_a_design_is_written_without_the_bounds_on_banded_strategies_alone(tmp_p
     assert pml.verify(tmp_path / "d.npz").holds
 
 
+@pytest.mark.parametrize(
+    ("steps", "rate", "delta", "epsilon", "bands"),
+    [
+        (100, 0.00033, 1e-9, 0.669, 1),
+        (500, 0.00033, 1e-15, 0.05, 16),
+        (20_000, 0.02, 1e-14, 0.669, 1),
+        (100, 1e-7, 1e-8, 0.05, 16),
+        (64, 0.9, 1e-8, 0.05, 4),
+        (2500, 1.0, 1e-13, 0.05, 1),
+        (1000, 0.001, 1e-6, 4.0, 16),
+    ],
+)
+def test_files_of_small_deltas_and_long_trainings_hold(
+    steps, rate, delta, epsilon, bands, tmp_path
+):
+    """No more is achieved than asked for, and the file reproduces it; less noise fails."""
+    noisy = pml.mechanism(
+        f"banded:{bands}",
+        f"prefix:{steps}",
+        guarantee=pml.ApproxDP(epsilon, delta),
+        noise="gaussian",
+        participation=f"sampled,every={bands},rate={rate}",
+    )
+    assert delta * (1 - 1e-3) <= noisy.calibration.achieved <= delta
+    path = tmp_path / "s.npz"
+    pml.write_strategy(path, noisy)
+    found = pml.verify_file(path)
+    assert found.holds, [*found.failures, *found.unchecked]
+    header, arrays = contents(path)
+    less = {**header, "scale": header["scale"] * 0.999}
+    assert "guarantee" in {check.name for check in verified(path, less, arrays).failures}
+
+
 def test_a_long_file_holds(tmp_path, monkeypatch):
     """Toeplitz, as coefficients."""
     monkeypatch.setattr("pmldesign.files.strategies.WRITTEN_ENTRIES", 12)

@@ -2,6 +2,7 @@
 
 With b parts of the records, amplification is for at most b bands, and no column longer than 1:
 
+    b = 1                     the identity: an entry of the diagonal that is smaller costs error
     up to LEVEL_CELLS steps   the best of all of these, certified (`level_banded` in the solvers)
     beyond                    the best that is Toeplitz; the lower bound is that of one step
 
@@ -38,9 +39,6 @@ from pmldesign_solvers.streams.chain import RunningSums
 LEVEL_CELLS = 1024
 """Steps up to which all entries of the bands are free: O(n^2 b) a step, 5 s for 1000 and 16."""
 
-COARSE = 1e-2
-"""Grid of the losses by which numbers of parts are compared: a second for each."""
-
 
 def solve_sampled(workload: Workload, options: DesignOptions, single: Design) -> Design:
     """The best banded strategy for steps that are drawn.
@@ -64,7 +62,10 @@ def solve_sampled(workload: Workload, options: DesignOptions, single: Design) ->
     watch, bands = StepWatch(options), min(participation.apart, sums.cells)
     lower, dual, source = single.certificate.lower, single.dual_factors, "one step"
     strategy: Strategy
-    if sums.cells <= LEVEL_CELLS:
+    if bands == 1 and toeplitz_rate(workload) is not None:
+        strategy = _toeplitz(workload, sums, 1)
+        source = "all strategies of 1 band"
+    elif sums.cells <= LEVEL_CELLS:
         found = level_banded.solve(sums, bands, watch.reached)
         strategy = Strategy("design", found.matrix)
         rounds = participation.reach(sums.cells)
@@ -77,6 +78,8 @@ def solve_sampled(workload: Workload, options: DesignOptions, single: Design) ->
     measured = with_participation(strategy, participation)
     norm = Factorization(workload, measured, Neighbours.ADD_REMOVE).norm(2.0)
     upper = raised(norm, 16.0 * sum(workload.shape))
+    if source == "all strategies of 1 band":
+        lower = max(lower, 2 * norm - upper)
     certificate = Certificate(lower, max(lower, upper))
     close = certificate.gap <= options.rel_gap
     status = Status.TIME_LIMIT if watch.over else Status.OPTIMAL if close else Status.SEARCHED
@@ -133,7 +136,7 @@ def with_parts(
         strategy = _toeplitz(workload, sums, bands)
         rounds = -(-sums.cells // bands)
         drawn = Sampling(min(1.0, bands * share), rounds, 1.0)
-        noise = drawn.roughly(guarantee.epsilon, guarantee.delta, COARSE)
+        noise = drawn.roughly(guarantee.epsilon, guarantee.delta)
         errors.append(noise * math.sqrt(float(np.mean(strategy.variances(workload)))))
         if len(errors) - np.argmin(errors) > 2:
             break

@@ -15,6 +15,7 @@ from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import raised
 from pmldesign.privacy.sampled_steps import Sampling
+from pmldesign.strategies.arguments import not_lower_triangular
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.participation.persons import PersonRows, person_sensitivity
 from pmldesign.strategies.participation.schema import (
@@ -24,6 +25,7 @@ from pmldesign.strategies.participation.schema import (
 )
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
+from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array, Indices
 
 
@@ -142,7 +144,10 @@ class ParticipationStrategy(Strategy):
         schema = self.participation
         if not isinstance(schema, SampledParticipation) or schema.rate == 1:
             return None
-        bands = self.whole.bands.shape[1]
+        whole = self.whole
+        if not (whole.triangular or type(whole) is Strategy or whole.cells <= WRITTEN_CELLS):
+            raise not_lower_triangular(self.name)
+        bands = whole.bands.shape[1]
         if bands > schema.apart:
             raise InvalidInputError(
                 f"strategy {self.name!r} has {bands} bands, and amplification by sampling is for"
