@@ -212,6 +212,71 @@ def test_theorem_2_12_fails_for_few_cells_and_large_p(n, p, excess):
     assert math.log(1) == 0 < least_deviation(epsilon, delta)
 
 
+def cut_laplace(epsilon, end):
+    """The delta of Laplace noise of scale 1/eps that is cut off: what a step of 1 leaves bare."""
+    mass = -math.expm1(-epsilon * end)
+    return (math.exp(-epsilon * (end - 1)) - math.exp(-epsilon * end)) / (2 * mass)
+
+
+def test_theorem_1_2_fails_for_large_p():
+    epsilon, delta, end = 0.5, 1e-5, 20.775
+    assert cut_laplace(epsilon, end) <= delta
+    # the same from the definition, for every shift: the mass above e^eps times the moved law
+    x = (np.arange(-30_000, 30_000) + 0.5) / 1e3
+    law = np.where(abs(x) < end, np.exp(-abs(x) * epsilon), 0.0)
+    law /= law.sum()
+    for steps in range(-1000, 1001, 50):
+        bare = np.maximum(law - math.exp(epsilon) * (1 + 1e-12) * np.roll(law, steps), 0).sum()
+        assert bare <= delta
+    # no error is above the largest noise; that of Gaussian noise grows with p
+    errors = [gaussian_error(p, 1.0, epsilon, delta) for p in (1e2, 1e4, 1e6)]
+    assert errors[0] > 2 * end
+    assert np.allclose(np.diff(np.log(errors)), math.log(10), atol=0.01)
+    # Theorem 1.5 for two prefix sums: what it promises is bounded in p
+    assert theorem_2_12(2, 1e6, epsilon, 1e-6) < theorem_2_12(2, 100, epsilon, 1e-6)
+    assert ratio_for_two_cells(1e6) > 90 * ratio_for_two_cells(100)
+
+
+def test_lemma_2_3_has_the_number_of_queries_as_its_base():
+    m, n, p = 16, 1, 4
+    error, mean = np.linalg.norm(np.ones(m), p), np.linalg.norm(np.ones(m))
+    assert error == 2 < mean * n ** (1 / p - 1 / 2) == 4
+    assert error == pytest.approx(mean * m ** (1 / p - 1 / 2))
+    for z in np.random.default_rng(0).standard_t(3, (100, 50, 6)):  # 50 outcomes of noise
+        moment = (np.abs(z) ** p).sum(axis=1).mean() ** (1 / p)
+        assert moment >= np.linalg.norm(z.mean(axis=0)) * 6 ** (1 / p - 1 / 2)
+
+
+def test_lemma_f_1_needs_a_smaller_distance():
+    first = 2 - math.exp(0.5)
+    assert math.exp(0.5) - 1 + first == 1.0  # X = 0 and Y = a never agree
+    assert 0 < first < 1
+    # laws on {0, 1/2, 1} of distance d: the larger moment is at least (1 - d)/4, for a = 1
+    grid = [np.array(law) / 6 for law in itertools.product(range(7), repeat=3) if sum(law) == 6]
+    values = np.array([0.0, 0.5, 1.0])
+    for X, Y in itertools.product(grid, repeat=2):
+        d = np.abs(X - Y).sum() / 2
+        assert max(X @ values**2, Y @ (values - 1) ** 2) >= (1 - d) / 4 - 1e-12
+
+
+def lost_by_staircase(epsilon, shift, inner):
+    """Largest loss of staircase noise for a shift, and the delta at 1/2."""
+    density, _ = staircase(epsilon, inner)
+    x = (np.arange(-600_000, 600_000) + 0.5) / 5e3
+    law, moved = density(x), density(x + shift)
+    return np.log(law / moved).max(), np.maximum(law - math.exp(0.5) * moved, 0).sum() / 5e3
+
+
+def test_lemma_f_2_is_for_whole_numbers():
+    loss, delta = lost_by_staircase(0.3, 1 / 0.6, 0.5)
+    assert loss == pytest.approx(0.6)
+    assert delta > 0.03
+    for epsilon in (0.25, 0.5, 0.1):  # 1/(2 eps) is 2, 1, 5
+        loss, delta = lost_by_staircase(epsilon, 1 / (2 * epsilon), 0.5)
+        assert loss <= 0.5 + 1e-9
+        assert delta < 1e-9
+
+
 def gaussian_error(p, norm, epsilon, delta):
     """The least error of Gaussian noise on a workload of this norm."""
     return gaussian_moment_root(p) * analytic_gaussian_scale(norm, epsilon=epsilon, delta=delta)
@@ -256,6 +321,14 @@ def factor_of_the_logarithm(n):
             3 * math.sqrt(math.log(1e5) * min(400, math.log(2)) / (2 * 0.5**2)),
         ),
         (r"Gaussian noise has ${:.2f} \gamma$", gaussian_error(400, 1.0, 0.5, 1e-5)),
+        ("has the error {:.1f} at $p = 100$", gaussian_error(100, 1.0, 0.5, 1e-5)),
+        ("100$, {:.0f} at $p = 10^4$", gaussian_error(1e4, 1.0, 0.5, 1e-5)),
+        ("and {:.0f} at $p = 10^6$", gaussian_error(1e6, 1.0, 0.5, 1e-5)),
+        (r"with $\delta = {:.1f} \times 10^{{-5}}$", 1e5 * cut_laplace(0.5, 20.775)),
+        ("the best Gaussian noise is {:.1f} times", ratio_for_two_cells(100)),
+        ("and {:.0f} times at $p = 10^6$", ratio_for_two_cells(1e6)),
+        (r"from $\delta = 2 - e^{{1/2}} = {:.4f}$ on", 2 - math.exp(0.5)),
+        (r"its $\delta$ is {:.3f} (steps", lost_by_staircase(0.3, 1 / 0.6, 0.5)[1]),
         ("has {:.1f} times the promised error at $p = 8$", ratio_for_two_cells(8) - 0.05),
         ("and {:.0f} times at $p = 100$", ratio_for_two_cells(100)),
         (r"at most ${:.2f} \sqrt{{n}} \log n$ for $n = 16$", factor_of_the_logarithm(16) + 0.005),
