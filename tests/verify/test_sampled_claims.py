@@ -114,7 +114,7 @@ def test_files_of_small_deltas_and_long_trainings_hold(
     )
     assert delta * (1 - 1e-3) <= noisy.calibration.achieved <= delta
     path = tmp_path / "s.npz"
-    pml.write_strategy(path, noisy)
+    pml.write(path, noisy)
     found = pml.verify(path)
     assert found.holds, [*found.failures, *found.unchecked]
     header, arrays = contents(path)
