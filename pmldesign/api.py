@@ -20,7 +20,7 @@ from pmldesign.designs.optimized import Optimized
 from pmldesign.designs.options import DesignArguments, takes_options
 from pmldesign.designs.results import Design
 from pmldesign.designs.rows import LEAST_NORM
-from pmldesign.error_bounds import Bound, all_bounds
+from pmldesign.error_bounds import Bounds, all_bounds
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
 from pmldesign.files import (
@@ -169,7 +169,7 @@ def bounds(
     errors: Mapping[str, float] | None = None,
     known: WorkloadLike | None = None,
     **options: Unpack[DesignArguments],
-) -> tuple[Bound, ...]:
+) -> Bounds:
     """Every known bound on the error of mechanisms that meet a guarantee.
 
     Args:
@@ -214,7 +214,7 @@ def bounds(
             f"for {factorization.neighbours.value!r}; factorize with neighbours="
             f"{guarantee.neighbours.value!r}"
         )
-    return all_bounds(
+    listed = all_bounds(
         factorization.workload,
         norm_lower=factorization.certificate.lower,
         norm_upper=factorization.certificate.upper,
@@ -224,6 +224,7 @@ def bounds(
         norm_alone=factorization.strategy.participation is not None
         or bool(guarantee.public_answers),
     )
+    return Bounds(listed)
 
 
 @named_arguments

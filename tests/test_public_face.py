@@ -10,10 +10,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 
 import pmldesign as pml
+from pmldesign.releases import Answers
 from pmldesign.strategies import as_strategy
 from pmldesign.workloads import as_workload
 
@@ -206,18 +209,65 @@ def objects():
     yield pml.mechanism(best, guarantee=DP), ["prefix:4", "scale", "rmse", "ApproxDP"]
     yield pml.compare("prefix:4", strategies=["tree", "identity"]), ["prefix:4"]
     yield pml.bounds(best, guarantee=DP)[0], ["at least"]
+    yield pml.bounds(best, guarantee=DP), ["bounds on the error"]
+    yield pml.optimize("prefix:4", DP, effort="quick"), ["prefix:4", "err_2"]
+    yield pml.least_budget("prefix:4", pml.ZCDP(1), targets=5, noise="gaussian"), ["rho"]
+    yield pml.mechanism(best, None, DP, noise="gaussian").stream(), ["Stream", "0 steps"]
+    yield pml.Budget(1, 1e-6, 0), ["Budget", "epsilon 1"]
+    yield pml.Plan.parse("4*laplace:0.1"), ["4 releases", "laplace:0.1"]
+    yield pml.Ledger("postgresql://me:secret@host/db", "panel"), ["host/db", "panel"]
+    yield pml.Targets(np.arange(1, 100)), ["standard deviation"]
+    yield pml.OwnMechanism("mine", np.eye(99), lambda *_: 2.0), ["mine", "l1"]
+    channel = pml.envelope.randomized_response([0.5, 0.3, 0.2], epsilon=1)
+    yield channel, ["3 secrets", "3 outputs"]
+    yield pml.envelope.exact_envelope(channel, 0.1), ["delta 0.1"]
+    yield pml.envelope.envelope_curve(channel, [0.01, 0.1]), ["2 deltas"]
+    keys = [{"name": "sex", "keys": ["F", "M"]}, {"name": "age", "cuts": [*range(100)]}]
+    yield pml.Schema.of({"attributes": keys, "rows_per_person": 2}), ["sex (2)", "age (99)"]
+    published = pml.mechanism("identity", "histogram:40", pml.PureDP(1)).release(range(40))
+    yield published, ["histogram:40", "discrete laplace", "40 answers"]
+    yield published.measurements, ["histogram:40", "40 values", "discrete laplace"]
+    yield published.measurements.ask("total:40"), ["1 answers"]
     yield pml.calibrate(PREFIX, DP, noise="laplace"), ["laplace noise of scale 4"]
 
 
 @pytest.mark.parametrize(("shown", "words"), [*objects()], ids=lambda value: type(value).__name__)
 def test_objects_show_themselves(shown, words):
     text, page = repr(shown), shown._repr_html_()
-    assert len(text.splitlines()) <= 3
+    assert len(text.splitlines()) <= 5
+    assert len(text) <= 400
+    assert "secret@" not in text
     assert page.startswith("<table>")
     assert page.endswith("</table>")
     for word in words:
         assert word in text
-        assert word in page
+        assert word in page or isinstance(shown, tuple | Answers)
+
+
+def test_what_verification_shows(tmp_path):
+    pml.write(tmp_path / "s.npz", pml.mechanism(np.eye(4), "prefix:4", guarantee=DP))
+    shown = pml.verify(tmp_path / "s.npz")
+    assert repr(shown).startswith("Verification of strategy 's.npz': ")
+    assert len(repr(shown)) <= 400
+    assert shown._repr_html_().count("<tr>") == len(shown.checks)
+
+
+def test_frames_are_of_the_library_of_the_data_and_have_the_same_columns():
+    """Without a data frame they are of pandas, if it is installed."""
+    people = {"sex": ["F", "M", "F"]}
+    queries = pml.workload("sex", schema={"attributes": [{"name": "sex", "keys": ["F", "M"]}]})
+    noisy = pml.mechanism("identity", queries, pml.PureDP(1))
+    columns = ["sex", "estimate", "standard_deviation", "lower", "upper"]
+    for library in (pl, pd):
+        frame = noisy.release(library.DataFrame(people)).to_frame()
+        assert isinstance(frame, library.DataFrame)
+        assert [*frame.columns] == columns
+    (answers,) = [noisy.release(pl.DataFrame(people)).measurements.ask("sex").to_frame()]
+    assert isinstance(answers, pd.DataFrame)
+    assert [*answers.columns] == columns
+    shown = pml.compare("prefix:4", DP, strategies=["tree"]).to_frame()
+    result = pml.optimize("prefix:4", DP, effort="quick").to_frame()
+    assert [*shown.columns] == [*result.columns]
 
 
 def test_a_page_escapes_what_a_name_holds():

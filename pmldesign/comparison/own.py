@@ -24,6 +24,7 @@ from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import as_strategy
+from pmldesign.workloads.display import Displayed, Facts
 from pmldesign_solvers.operators.operator import Array
 
 NOISES = {"l1": Noise.LAPLACE, "l2": Noise.GAUSSIAN, "linf": Noise.CUBE}
@@ -32,8 +33,8 @@ EXACT = 1e-9
 """Largest part of A, entry by entry, that L R may differ from it."""
 
 
-@dataclass(frozen=True, eq=False)
-class OwnMechanism:
+@dataclass(frozen=True, eq=False, repr=False)
+class OwnMechanism(Displayed):
     """A mechanism of yours, for `compare`.
 
     Args:
@@ -62,6 +63,10 @@ class OwnMechanism:
             raise InvalidInputError(
                 f"norm must be one of {', '.join(NOISES)}, got {shown(self.norm)}"
             )
+
+    def _display(self) -> tuple[str, Facts]:
+        title = f"OwnMechanism {self.name!r}: noise of {self.norm} sensitivity"
+        return title, [("strategy", shown(self.strategy))]
 
     def row(self, question: Question) -> Row:
         """Its row at p = 2 or inf.

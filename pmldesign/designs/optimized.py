@@ -6,18 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pmldesign.designs.results import Design, Searched
 from pmldesign.designs.rows import DESIGN, Row, ranked, row_of
-from pmldesign.error_bounds import Bound, all_bounds
+from pmldesign.error_bounds import Bound, Bounds, all_bounds
 from pmldesign.errors import PmldesignError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import shortest
+from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.registry import usual_baselines
-from pmldesign.workloads.display import Displayed, Drawn, Facts
+from pmldesign.workloads.display import Displayed, Drawn, Facts, data_frame
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.operators.deadline import NEVER, Deadline
 
@@ -66,6 +67,19 @@ class Optimized(Drawn, Displayed):
     def guarantee(self) -> Guarantee | None:
         """The promise of every row; None for noise of a scale equal to the sensitivity."""
         return self.question.guarantee
+
+    @property
+    def strategy(self) -> Strategy:
+        """R of the best mechanism."""
+        return self.best.strategy
+
+    def to_frame(self) -> Any:
+        """A data frame of all rows: of pandas if it is installed, else of polars.
+
+        Raises:
+            InvalidInputError: neither is installed.
+        """
+        return data_frame(row.to_record() for row in self.rows)
 
     @property
     def certificate(self) -> Certificate:
@@ -126,8 +140,7 @@ class Optimized(Drawn, Displayed):
             guarantee=self.guarantee,
             norm_alone=bool(self.guarantee.public_answers),
         )
-        holding = [bound for bound in listed if bound.for_every_mechanism and bound.holds]
-        return max(holding, key=lambda bound: bound.value or 0.0, default=None)
+        return Bounds(listed).best
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)

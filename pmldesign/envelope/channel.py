@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign.arguments import doubles, instance, number, real_numbers, shown
 from pmldesign.errors import InvalidInputError
+from pmldesign.workloads.display import Displayed, Facts
 from pmldesign_solvers.operators.operator import Array, Indices
 
 SUM_TOLERANCE = 1e-9
@@ -46,8 +47,8 @@ TIE = 1e-12
 """Sums of output probabilities this close (relative) to a given delta count as equal to it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Channel:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Channel(Displayed):
     """A conditional distribution of an output given a secret, and the prior of the secret.
 
     Rows and prior are scaled to sum to 1 exactly; outputs that never occur are dropped.
@@ -66,6 +67,10 @@ class Channel:
     matrix: Array
     prior: Array
     outputs: Indices = field(init=False)
+
+    def _display(self) -> tuple[str, Facts]:
+        secrets, outputs = self.matrix.shape
+        return f"Channel of {secrets} secrets and {outputs} outputs", []
 
     def __init__(self, matrix: ArrayLike, prior: ArrayLike) -> None:
         rows = _probabilities("channel", matrix, dimensions=2)

@@ -9,6 +9,7 @@ two plateaus it decreases strictly, and its pieces are logarithms of rational fu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +19,8 @@ from pmldesign.envelope.channel import SMALLEST_DELTA, Channel, check_delta, req
 from pmldesign.envelope.exact import GAP, exact_envelope
 from pmldesign.envelope.programs import largest_mass
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.display import Drawn
+from pmldesign.privacy.outward import at_least, at_most
+from pmldesign.workloads.display import Displayed, Drawn, Facts, data_frame
 from pmldesign_solvers.operators.operator import Array
 
 _SHORTEST = 1e-9
@@ -37,8 +39,8 @@ class Plateau:
     end: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EnvelopeCurve(Drawn):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EnvelopeCurve(Drawn, Displayed):
     """The PML envelope at many deltas.
 
     Attributes:
@@ -52,6 +54,22 @@ class EnvelopeCurve(Drawn):
     lower: Array
     upper: Array
     plateaus: tuple[Plateau, ...]
+
+    def to_frame(self) -> Any:
+        """A data frame of the bounds: of pandas if it is installed, else of polars.
+
+        Raises:
+            InvalidInputError: neither is installed.
+        """
+        rows = zip(self.deltas.tolist(), self.lower.tolist(), self.upper.tolist(), strict=True)
+        return data_frame({"delta": d, "lower": low, "upper": up} for d, low, up in rows)
+
+    def _display(self) -> tuple[str, Facts]:
+        title = (
+            f"Envelope at {len(self.deltas)} deltas from {self.deltas[0]:g} to {self.deltas[-1]:g}"
+        )
+        leakage = f"{at_most(float(self.lower[-1]))} to {at_least(float(self.upper[0]))}"
+        return title, [("leakage", f"{leakage} nats"), ("plateaus", str(len(self.plateaus)))]
 
     @property
     def breakpoints(self) -> Array:

@@ -52,6 +52,8 @@ from pmldesign.envelope.programs import (
     solve_failure_program,
 )
 from pmldesign.errors import InvalidInputError
+from pmldesign.privacy.outward import at_least, at_most
+from pmldesign.workloads.display import Displayed, Facts
 from pmldesign_solvers.operators.operator import Array
 
 _WHOLE = 1e-15
@@ -64,8 +66,8 @@ _SLOW = 4
 """Programs in a row that do not halve the bracket before Newton is thought to face a jump."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EnvelopeValue:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EnvelopeValue(Displayed):
     """The PML envelope at one delta, with what is needed to check it.
 
     Attributes:
@@ -84,6 +86,10 @@ class EnvelopeValue:
     post_processing: Array
     dual: Array
     programs: int
+
+    def _display(self) -> tuple[str, Facts]:
+        ends = f"{at_most(self.lower)} to {at_least(self.upper)}"
+        return f"Envelope at delta {self.delta:g}: {ends} nats", [("programs", str(self.programs))]
 
     @property
     def value(self) -> float:

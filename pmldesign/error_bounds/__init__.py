@@ -12,6 +12,7 @@ from pmldesign.arguments import exponent, non_negative
 from pmldesign.error_bounds.bound import ANY_SIZE as ANY_SIZE
 from pmldesign.error_bounds.bound import Bound as Bound
 from pmldesign.error_bounds.bound import BoundProblem
+from pmldesign.error_bounds.bound import Bounds as Bounds
 from pmldesign.error_bounds.bound import Kind as Kind
 from pmldesign.error_bounds.bound import kappa as kappa
 from pmldesign.error_bounds.lower import lower_bounds, published_bounds

@@ -25,6 +25,7 @@ import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import at_least, at_most
 from pmldesign.privacy.priors import Shifts
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.display import Displayed, Facts
+from pmldesign.workloads.display import Displayed, Drawn, Facts, data_frame, html_table
 from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.certificate.cells import lower_bound
 from pmldesign_solvers.limits import MAX_ENTRIES
@@ -85,6 +86,9 @@ class Kind(StrEnum):
     UPPER = "upper"
 
 
+COLUMNS = ("name", "kind", "value", "mechanisms", "holds", "reason", "source")
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Bound(Displayed):
     """A bound on err_p = max over x of (E norm(M(x) - A x)_p^p)^(1/p).
@@ -129,6 +133,41 @@ class Bound(Displayed):
             return f"Bound {self.name!r}: does not apply", [("reason", self.reason)]
         side = "at least" if self.kind is Kind.LOWER else "at most"
         return f"Bound {self.name!r}: error {side} {self.rounded}", [("for", self.mechanisms)]
+
+
+class Bounds(tuple[Bound, ...], Drawn):
+    """Bounds on the error, lower ones first; those that do not hold say why."""
+
+    __slots__ = ()
+
+    @property
+    def best(self) -> Bound | None:
+        """The largest lower bound for every mechanism; None without one."""
+        holding = [bound for bound in self if bound.for_every_mechanism and bound.holds]
+        return max(holding, key=lambda bound: bound.value or 0.0, default=None)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """A dictionary for every bound: what a data frame is made of."""
+        return [{name: getattr(bound, name) for name in COLUMNS} for bound in self]
+
+    def to_frame(self) -> Any:
+        """A data frame of all bounds: of pandas if it is installed, else of polars.
+
+        Raises:
+            InvalidInputError: neither is installed.
+        """
+        kinds = {name: {"value": float, "holds": bool}.get(name, str) for name in COLUMNS}
+        return data_frame(self.to_records(), kinds)
+
+    def __repr__(self) -> str:
+        title = f"{len(self)} bounds on the error, {sum(bound.holds for bound in self)} hold"
+        return (
+            title if self.best is None else f"{title}\n  largest for every mechanism: {self.best}"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [[bound.name, bound.kind, bound.rounded, bound.mechanisms] for bound in self]
+        return html_table("Bounds on the error", rows, ["bound", "kind", "value", "mechanisms"])
 
 
 @dataclass(frozen=True)

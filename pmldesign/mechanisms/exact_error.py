@@ -336,7 +336,7 @@ class Mechanism(Drawn, Displayed):
             data: people (a path or a data frame) with a schema; a histogram (a path or an array)
                 without.
             schema: attributes of people: a path, a dictionary, or a `Schema`.
-            options: those of `pmldesign.release_tables`: level, simultaneous, nonnegative,
+            options: those of `pmldesign.release`: level, simultaneous, nonnegative,
                 integers, ledger, budget, plan.
 
         Raises:

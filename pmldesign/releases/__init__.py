@@ -14,7 +14,7 @@ __getattr__ = face(
         "lattices": "lattice_of",
         "manifest": "as_text manifest_of",
         "measured.agreement": "agreement_test",
-        "measured.measurements": "coarser",
+        "measured.measurements": "Answers coarser",
         "nested_counts": "closest_cells rounded_cells",
         "noise": "calibrated_on exact_noise gaussian_parameter laplace_parameter require_agreement",
         "people.answers": "CountedPeople people_of",

@@ -46,6 +46,7 @@ from pmldesign.releases.sampler import Sampler, draw
 from pmldesign.strategies.participation.schema import rows_of
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
+from pmldesign.workloads.display import frame_library
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.operators.operator import Array
 
@@ -311,7 +312,8 @@ def release(
     told: dict[str, Any] = {"budget": budget, "plan": plan}
     account = ledger_of(ledger, people=people, same_people=same_people, **told)
     people_there = people_of(data, prepared.schema, counted=counted)
-    return carry_out(prepared, people_there, ledger=account, sampler=sampler)
+    published = carry_out(prepared, people_there, ledger=account, sampler=sampler)
+    return replace(published, library=frame_library(data))
 
 
 def carry_out(

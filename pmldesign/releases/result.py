@@ -22,7 +22,14 @@ import numpy as np
 from pmldesign.errors import FileError, InvalidInputError, require_extra
 from pmldesign.files.atomic import PathName, as_path, atomic_write, check_writable, sync_folder
 from pmldesign.releases.manifest import as_text
-from pmldesign.workloads.display import Drawn
+from pmldesign.workloads.display import (
+    MOST_ROWS,
+    Displayed,
+    Drawn,
+    Facts,
+    data_frame,
+    html_table,
+)
 from pmldesign_solvers.operators.operator import Array, Indices
 
 if TYPE_CHECKING:
@@ -38,8 +45,8 @@ NUMBERS = ("estimate", "standard_deviation", "lower", "upper")
 """Columns beside the labels."""
 
 
-@dataclass(frozen=True, eq=False)
-class Release(Drawn):
+@dataclass(frozen=True, eq=False, repr=False)
+class Release(Drawn, Displayed):
     """Published numbers: a table, and the manifest beside it.
 
     Attributes:
@@ -48,16 +55,35 @@ class Release(Drawn):
         known: a row for each group of cells that known answers tell apart, with the exact number
             of its records.
         measurements: what was measured, for further questions.
+        library: of the data frame that was released, "pandas" or "polars"; None for other data.
     """
 
     table: ReleasedTable
     manifest: dict[str, Any]
     known: tuple[dict[str, str | int], ...] = ()
     measurements: Measurements | None = None
+    library: str | None = None
 
     def to_frame(self) -> Any:
-        """The table as a data frame of polars."""
-        return self.table.to_frame()
+        """The table as a data frame of the library of the data, else of pandas if installed.
+
+        Raises:
+            InvalidInputError: there is no such library.
+        """
+        return self.table.to_frame(self.library)
+
+    def _display(self) -> tuple[str, Facts]:
+        noise, intervals = self.manifest["noise"], self.manifest["intervals"]
+        title = f"Release of {self.manifest['workload']!r}: {self.table.summary}"
+        return title, [
+            ("noise", f"{noise['law']} on {noise['measurements']} measurements"),
+            ("intervals of level", f"{intervals['level']:g}"),
+            ("promise", self.manifest["guarantee"]["words"]),
+        ]
+
+    def _repr_html_(self) -> str:
+        title, facts = self._display()
+        return html_table(title, facts) + self.table.html()
 
     def save(self, path: PathName) -> tuple[Path, ...]:
         """Write the manifest beside the table, and the table last: its name appears at the end.
@@ -168,8 +194,8 @@ class Accuracy:
     without: int
 
 
-@dataclass(frozen=True, eq=False)
-class ReleasedTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class ReleasedTable(Displayed):
     """The table that is published.
 
     Attributes:
@@ -247,12 +273,36 @@ class ReleasedTable:
             connection.sql("SELECT * FROM answers").write_parquet(str(path))
             handle.write(path.read_bytes())
 
-    def to_frame(self) -> Any:
-        """The table as a data frame of polars."""
-        require_extra("a data frame", "polars", "test", ", or pip install polars")
-        import polars
+    def to_frame(self, library: str | None = None) -> Any:
+        """The table as a data frame: of pandas if installed, else of polars.
 
-        return polars.DataFrame(self.columns())
+        Args:
+            library: "pandas" or "polars", for one of them.
+
+        Raises:
+            InvalidInputError: there is no such library.
+        """
+        columns = self.columns()
+        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        kinds = {name: str if name in self.labels else float for name in columns}
+        return data_frame(rows, kinds, library)
+
+    @property
+    def summary(self) -> str:
+        """How many answers there are, and their standard deviations."""
+        spread = self.standard_deviation[np.isfinite(self.standard_deviation)]
+        ends = f"{spread.min():.4g} to {spread.max():.4g}" if spread.size else "unknown"
+        return f"{len(self.estimate)} answers, standard deviations {ends}"
+
+    def _display(self) -> tuple[str, Facts]:
+        return f"Table: {self.summary}", []
+
+    def html(self) -> str:
+        """The first rows, for a notebook."""
+        columns = {**self.labels, **self._printed()}
+        rows = [*zip(*(values[:MOST_ROWS] for values in columns.values()), strict=True)]
+        left = len(self.estimate) - len(rows)
+        return html_table(f"and {left} more rows" if left else "", rows, [*columns])
 
     def _printed(self) -> dict[str, list[str]]:
         """The columns of numbers."""

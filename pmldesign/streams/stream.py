@@ -21,6 +21,7 @@ from pmldesign.streams.encoder import Encoder, Real, dyadic
 from pmldesign.streams.noise import GridNoise, Owned, grid_noise
 from pmldesign.streams.on_line import OnLine
 from pmldesign.streams.sums import readable, require_resumable
+from pmldesign.workloads.display import Displayed, Facts
 from pmldesign_solvers.operators.operator import Array
 
 Input = Real | Sequence[Real]
@@ -54,7 +55,7 @@ def answers(values: Array, deviations: Array) -> list[Answer]:
     return [Answer(*pair) for pair in zip(listed, deviations.tolist(), strict=True)]
 
 
-class Stream(Owned):
+class Stream(Owned, Displayed):
     """Running sums of numbers, one at a time; exact but for the source of the noise.
 
     The state holds raw data: keep it as secret as these. A stream belongs to the process that made
@@ -104,6 +105,13 @@ class Stream(Owned):
     def time(self) -> int:
         """How many steps were taken."""
         return self.encoder.time
+
+    def _display(self) -> tuple[str, Facts]:
+        title = f"Stream of {self.strategy.name!r}: {self.time} steps taken"
+        facts = [("noise of scale", f"{self.scale:.6g}")]
+        if self.series > 1:
+            facts.append(("series", str(self.series)))
+        return title, [*facts, ("exact noise", "yes" if self.publishable else "no")]
 
     @property
     def publishable(self) -> bool:

@@ -12,9 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -61,7 +63,7 @@ class Check:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Verification:
     """All that a file claims, checked.
 
@@ -76,6 +78,23 @@ class Verification:
     kind: str
     arithmetic: str
     checks: tuple[Check, ...]
+
+    def __repr__(self) -> str:
+        lines = [f"Verification of {self.kind} {self.file!r:.80}: {self.summary}"]
+        lines += [f"  {check.name} fails: {check.reason}"[:90] for check in self.failures[:2]]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = [(check.name, check.verdict.value, check.reason) for check in self.checks]
+        body = "".join(f"<tr>{''.join(f'<td>{escape(x)}</td>' for x in row)}</tr>" for row in rows)
+        caption = escape(f"{self.kind} {self.file!r}: {self.summary}")
+        return f"<table><caption>{caption}</caption>{body}</table>"
+
+    @property
+    def summary(self) -> str:
+        """How many claims hold, fail and are not checked."""
+        counts = Counter(check.verdict for check in self.checks)
+        return ", ".join(f"{count} {verdict.value}" for verdict, count in counts.items())
 
     @property
     def holds(self) -> bool:

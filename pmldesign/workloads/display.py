@@ -13,6 +13,10 @@ from pmldesign.errors import require_extra
 
 Facts = list[tuple[str, str]]
 """Labels and values."""
+LONGEST_LINE, LONGEST_TEXT = 180, 400
+"""Letters of a line, and of what an object shows of itself in a shell."""
+MOST_ROWS = 20
+"""Of a table in a notebook; `to_frame` has all of them."""
 
 
 class Displayed(ABC):
@@ -27,11 +31,16 @@ class Displayed(ABC):
     def __repr__(self) -> str:
         title, facts = self._display()
         line = ", ".join(f"{label} {value}" for label, value in facts)
-        return f"{title}\n  {line}" if line else title
+        return shortened(f"{shortened(title, LONGEST_LINE)}\n  {line}" if line else title)
 
     def _repr_html_(self) -> str:
         title, facts = self._display()
         return html_table(title, facts)
+
+
+def shortened(text: str, most: int = LONGEST_TEXT) -> str:
+    """A text, or its beginning."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 class Drawn:
@@ -50,20 +59,29 @@ class Drawn:
         return pmldesign.plots.plot(self)
 
 
+def frame_library(data: Any) -> str | None:
+    """The library of a data frame: "pandas" or "polars"; None for other data."""
+    library = type(data).__module__.partition(".")[0]
+    return library if library in ("pandas", "polars") else None
+
+
 def data_frame(
-    records: Iterable[Mapping[str, Any]], kinds: Mapping[str, type] | None = None
+    records: Iterable[Mapping[str, Any]],
+    kinds: Mapping[str, type] | None = None,
+    library: str | None = None,
 ) -> Any:
-    """A data frame: of pandas if it is installed, else of polars.
+    """A data frame: of the library that is asked for, or of pandas if installed, else of polars.
 
     Args:
         records: the rows; all have the same keys, and None where there is no value.
         kinds: str, int or float by column; without it the values say it.
+        library: "pandas" or "polars"; None for the one that is installed.
 
     Raises:
         InvalidInputError: neither is installed.
     """
     rows, kinds = [*records], kinds or {}
-    if find_spec("pandas") is not None:
+    if library == "pandas" or (library is None and find_spec("pandas") is not None):
         import pandas
 
         names = {int: "Int64", float: "float64"}

@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from pmldesign.arguments import doubles, flags, probability, real_numbers
+from pmldesign.arguments import doubles, flags, probability, real_numbers, shown
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
-from pmldesign.workloads.display import count_text
+from pmldesign.workloads.display import Displayed, Facts, count_text
 from pmldesign.workloads.weighting import LARGEST_WEIGHT, weighted, weighted_parts
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_sums import MOST_ENTRIES, laplace_half_widths, moment_bound
@@ -55,8 +55,8 @@ PUBLISHED = 2e-4
 estimates by half of 1e-4, and the ends of intervals outwards."""
 
 
-@dataclass(frozen=True)
-class Targets:
+@dataclass(frozen=True, repr=False)
+class Targets(Displayed):
     """The largest standard deviation, or half-width of an interval, of each query.
 
     Attributes:
@@ -76,6 +76,9 @@ class Targets:
         flags(by_part=self.by_part)
         if self.level is not None:
             object.__setattr__(self, "level", probability("level", self.level))
+
+    def _display(self) -> tuple[str, Facts]:
+        return f"Targets for the {self.what}: {shown(self.values)}", []
 
     @property
     def what(self) -> str:

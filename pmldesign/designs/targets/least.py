@@ -186,6 +186,11 @@ class LeastBudget(Drawn, Displayed):
         return self.asked.targets
 
     @property
+    def strategy(self) -> Strategy:
+        """R of the mechanism."""
+        return self.mechanism.strategy
+
+    @property
     def name(self) -> str:
         """Of the budget: "epsilon", "rho" or "mu"."""
         return budget_name(self.asked.guarantee)

@@ -16,10 +16,11 @@ from pmldesign.releases.costs.plan import Plan
 from pmldesign.releases.costs.unit import Unit, unit_of
 from pmldesign.releases.noise import ExactNoise
 from pmldesign.releases.people.schema import Schema
+from pmldesign.workloads.display import Displayed, Facts
 
 
-@dataclass(frozen=True)
-class Budget:
+@dataclass(frozen=True, repr=False)
+class Budget(Displayed):
     """What all releases together may cost.
 
     Attributes:
@@ -38,6 +39,9 @@ class Budget:
             probability("delta of --budget", self.delta)
         if not 0 <= number("pure of --budget", self.pure) <= self.epsilon:
             raise InvalidInputError(f"pure of --budget must be from 0 to epsilon, got {self.pure}")
+
+    def _display(self) -> tuple[str, Facts]:
+        return f"Budget: {budget_text(self)}", []
 
     def allows(self, cost: Cost) -> bool:
         """Whether such costs together stay within the numbers as written: 0.3 is three tenths."""

@@ -69,6 +69,7 @@ from pmldesign.releases.costs.budget import (
 from pmldesign.releases.costs.plan import Plan
 from pmldesign.releases.costs.unit import Unit
 from pmldesign.releases.people.sources import files_of
+from pmldesign.workloads.display import Displayed, Facts
 
 PAID = "note: the release is paid for, so it is finished first\n"
 KEY = 32
@@ -77,8 +78,8 @@ Data = TypeVar("Data")
 Published = TypeVar("Published")
 
 
-@dataclass(frozen=True)
-class Ledger:
+@dataclass(frozen=True, repr=False)
+class Ledger(Displayed):
     """Which ledger pays for a release, and what a new one begins with.
 
     Attributes:
@@ -107,6 +108,10 @@ class Ledger:
         instance("people", self.people, str | None, "a name, or None")
         instance("budget", self.budget, Budget | str | None, "such as 'epsilon=3,delta=1e-6'")
         instance("plan", self.plan, Plan | str | None, "such as '4*laplace:0.1'")
+
+    def _display(self) -> tuple[str, Facts]:
+        name = str(self.place).split("@")[-1]  # without a password
+        return f"Ledger {name!r}", [] if self.people is None else [("people", self.people)]
 
     @cached_property
     def limits(self) -> Budget | None:

@@ -52,6 +52,7 @@ from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
 from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.privacy.noise import Noise
 from pmldesign.releases.noise import ExactNoise
+from pmldesign.workloads.display import Displayed, Facts
 
 ALLOWANCE = 1e-13
 """Of delta: transforms of a million numbers are off by 1e-15 in the tests."""
@@ -108,8 +109,8 @@ class PlannedNoise:
         return f"laplace:{ratio}" if self.noise is Noise.LAPLACE else f"gaussian:mu={ratio}"
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Displayed):
     """The noise of several releases, fixed beforehand.
 
     Attributes:
@@ -132,6 +133,9 @@ class Plan:
                     f"noise of a plan has epsilon and mu from {LEAST_RATIO:g} to {MOST_RATIO:g}, "
                     f"all Gaussian noise together too, got {ratio:g}"
                 )
+
+    def _display(self) -> tuple[str, Facts]:
+        return f"Plan of {len(self.releases)} releases", [("noise", self.text)]
 
     @classmethod
     def parse(cls, text: str) -> Plan:

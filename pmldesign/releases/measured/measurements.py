@@ -52,15 +52,15 @@ from pmldesign.releases.sampler import Sampler, draw
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.persons import as_person_rows
 from pmldesign.workloads import Workload
-from pmldesign.workloads.display import Drawn
+from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.operators.operator import Array
 
 EXACT = 2.0**50
 """Whole numbers below are told from their products with a unit."""
 
 
-@dataclass(frozen=True, eq=False)
-class Answers:
+@dataclass(frozen=True, eq=False, repr=False)
+class Answers(Displayed):
     """What was asked of measurements.
 
     Attributes:
@@ -70,6 +70,20 @@ class Answers:
 
     table: ReleasedTable
     post_processing: tuple[str, ...] = ()
+
+    def to_frame(self) -> Any:
+        """The table as a data frame of pandas if installed, else of polars.
+
+        Raises:
+            InvalidInputError: neither is installed.
+        """
+        return self.table.to_frame()
+
+    def _display(self) -> tuple[str, Facts]:
+        return f"Answers: {self.table.summary}", [("after", each) for each in self.post_processing]
+
+    def _repr_html_(self) -> str:
+        return self.table.html()
 
     def save(self, path: PathName) -> tuple[Path, ...]:
         """Write the table, .csv or .parquet, with what was done to it.
@@ -88,8 +102,8 @@ class Answers:
         return (Path(path),)
 
 
-@dataclass(frozen=True, eq=False)
-class Measurements(Drawn):
+@dataclass(frozen=True, eq=False, repr=False)
+class Measurements(Drawn, Displayed):
     """Noisy measurements, and what is published of their noise.
 
     Attributes:
@@ -118,6 +132,15 @@ class Measurements(Drawn):
     def neighbours(self) -> Neighbours:
         """The relation that the guarantee speaks of."""
         return Neighbours(self.manifests[0]["guarantee"]["neighbours"])
+
+    def _display(self) -> tuple[str, Facts]:
+        released = ", ".join(repr(manifest["workload"]) for manifest in self.manifests)
+        noise = ", ".join(dict.fromkeys(manifest["noise"]["law"] for manifest in self.manifests))
+        title = f"Measurements of {released}: {len(self.values)} values on"
+        return f"{title} {self.strategy.cells} cells", [
+            ("noise", noise),
+            ("promise", self.manifests[0]["guarantee"]["words"]),
+        ]
 
     def noise_of(self, queries: Workload) -> AnswerNoise:
         """The noise of answers.

@@ -47,7 +47,7 @@ from pmldesign.releases.people.numbers import Number, as_numbers
 from pmldesign.releases.people.values import text_of
 from pmldesign.strategies.participation.persons import ANY, CELL, PersonRows
 from pmldesign.workloads import Workload
-from pmldesign.workloads.display import count_text
+from pmldesign.workloads.display import Displayed, Facts, count_text
 from pmldesign.workloads.nested.places import Places
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign_solvers.limits import WRITTEN_CELLS
@@ -60,8 +60,8 @@ Combination = tuple[tuple[int, tuple[int, ...]], ...]
 """The numbers of attributes, and of values of each."""
 
 
-@dataclass(frozen=True)
-class Schema:
+@dataclass(frozen=True, repr=False)
+class Schema(Displayed):
     """What a table of people looks like.
 
     Attributes:
@@ -84,6 +84,14 @@ class Schema:
     one_per: str | None = None
     impossible: tuple[Combination, ...] = ()
     drops: bool = False
+
+    def _display(self) -> tuple[str, Facts]:
+        sizes = (f"{n} ({count_text(k)})" for n, k in zip(self.names, self.sizes, strict=True))
+        facts = [("attributes", ", ".join(sizes))]
+        if self.rows_per_person > 1:
+            facts.append(("rows of a person", f"up to {self.rows_per_person}"))
+        draft = "" if self.reviewed else ", a draft"
+        return f"Schema of {count_text(self.cells)} cells{draft}", facts
 
     @staticmethod
     def draft(
