@@ -77,7 +77,7 @@ def real_numbers(name: str, value: Any) -> NDArray[Any]:
     if isinstance(value, bool | np.bool_):
         raise InvalidInputError(f"{name} must hold real numbers, got {value}")
     try:
-        array = np.asarray(value)
+        array = np.asarray(of_columns(value))
     except ValueError:
         raise InvalidInputError(f"{name} must have rows of one length") from None
     except TypeError as error:  # such as a tensor on another device
@@ -86,6 +86,19 @@ def real_numbers(name: str, value: Any) -> NDArray[Any]:
         apart = f"; {APART}" if array.dtype.kind == "c" else ""
         raise InvalidInputError(f"{name} must hold real numbers, got dtype {array.dtype}{apart}")
     return array
+
+
+def of_columns(frame: Any) -> Any:
+    """The numbers of a frame or series of pandas in which all columns have some; else the value.
+
+    Nullable columns, and booleans beside floats, are otherwise Python objects; a missing value is
+    NaN.
+    """
+    dtypes = getattr(frame, "dtypes", None)
+    columns = [*dtypes] if isinstance(dtypes, Iterable) else [dtypes]
+    if not columns or any(getattr(dtype, "kind", "O") not in "biuf" for dtype in columns):
+        return frame
+    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def finite_matrix(name: str, value: Any) -> Array:

@@ -186,6 +186,29 @@ def test_queries_of_a_data_frame_are_called_by_its_index():
         pml.mechanism(np.eye(4)[:2], Frame())
 
 
+FRAMES = {
+    "Int64": lambda rows: pd.DataFrame(rows, dtype="Int64"),
+    "converted": lambda rows: pd.DataFrame(rows).convert_dtypes(),
+    "boolean": lambda rows: pd.DataFrame(rows).astype("boolean"),
+    "bool and float": lambda rows: pd.DataFrame(rows).astype({0: bool, 1: float, 2: int}),
+    "polars": lambda rows: pl.DataFrame(rows).with_columns(pl.first().cast(pl.Boolean)),
+}
+
+
+@pytest.mark.parametrize("frame", [*FRAMES.values()], ids=FRAMES)
+def test_columns_of_numbers_of_any_dtype_are_numbers(frame):
+    given = frame(PREFIX)
+    assert pml.workload(given).to_dense().tolist() == PREFIX.tolist()
+    assert pml.strategy(given).matrix.tolist() == PREFIX.tolist()
+
+
+@pytest.mark.parametrize("column", [["1", "2"], pd.array([1, None], dtype="Int64"), [1, "x"]])
+def test_columns_that_are_no_numbers_are_refused(column):
+    for read in (pml.workload, pml.strategy):
+        with pytest.raises(pml.InvalidInputError, match=r"must hold real numbers|finite"):
+            read(pd.DataFrame({"a": column, "b": [1.0, 2.0]}))
+
+
 def test_files_are_read(tmp_path):
     np.save(tmp_path / "queries.npy", PREFIX)
     for path in (tmp_path / "queries.npy", str(tmp_path / "queries.npy")):

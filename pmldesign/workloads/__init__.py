@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pmldesign.arguments import of_columns
 from pmldesign.errors import InvalidInputError
 from pmldesign_solvers import face
 
@@ -109,7 +110,8 @@ def _of_frame(frame: Any) -> Workload:
     """The queries in the rows of a data frame, called by its index where that holds text."""
     from pmldesign.workloads.dense import DenseWorkload
 
-    workload = DenseWorkload(frame.to_numpy())
+    numbers = of_columns(frame)
+    workload = DenseWorkload(frame.to_numpy() if numbers is frame else numbers)
     index = tuple(getattr(frame, "index", ()))
     if len(index) == workload.shape[0] and all(isinstance(entry, str) for entry in index):
         workload.label = partial(_label, index)  # a partial can be sent to other processes
