@@ -122,9 +122,9 @@ def test_every_name_of_the_packages_that_a_page_mentions_exists():
         for page in [*PAGES, *(ROOT / other for other in BESIDE)]
         for name in NAME.findall(page.read_text())
     }
-    assert {"pmldesign.error_bounds", "pmldesign_solvers.search.tents"} <= found
+    assert {"pmldesign.bounds", "pmldesign_solvers.search.tents"} <= found
     assert not {name for name in found - {"pmldesign.fish"} if not is_there(name)}
-    assert not is_there("pmldesign.error_bounds.bounds")
+    assert not is_there("pmldesign.bounds.error")
 
 
 def is_there(name):
