@@ -105,8 +105,9 @@ class Design(Drawn, Displayed):
     def dual_w(self) -> Array:
         """Weights of the cells in the lower bound, shape (n,), sum 1.
 
-        A single 1 for marginals, whose cells weigh the same. For tables those of the values of each
-        ordered attribute, one attribute after the other. For replace neighbours a symmetric
+        A single 1 for marginals, whose cells weigh the same; of pairs of cells by the attributes
+        in which they differ (`PairsPoint.rho` of the solvers). For tables those of the values of
+        each ordered attribute, one attribute after the other. For replace neighbours a symmetric
         matrix of weights of pairs of cells; of very many cells, of those that differ, in the order
         in which they come first. For fixed epochs the blocks W_c, shape (b, m, m), for
         other participations those of `dual_steps`, shape (N, k, k).

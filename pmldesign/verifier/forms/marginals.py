@@ -13,30 +13,36 @@ For sizes n_i, sets T with precisions s_T and tables S with weights c_S:
                      / (sum_S m_S u_S^q)^(1/(2q))
 
 with b_T = 1, and under replace b_T = 2 sum_U rho_U (1 - prod_{i in T and U} -1/(n_i - 1)) for
-weights rho_U >= 0, sum 1, of the pairs of cells that differ in U. A file has b_T/2; rho comes from
-a linear program, and what is proved is the bound of what rho reaches of the b_T of the file. Beside
-a public table of attributes C neighbours agree on C: D and U have none of them, and the T within C
-are left out, as T = {} is under replace. Beside several the T within one of them are left out, and
-neighbours may differ in all attributes.
+weights rho_U >= 0, sum 1, of the pairs of cells that differ in U. A file has the weight of all
+pairs alike, and weights of the U with k_c attributes of each class c, all such U alike; classes are
+of attributes of one size. The mean of a product over these U is prod_c K_c(|T in c|, k_c), and of m
+attributes, n values each,
+
+    K(t, k) = sum_j C(t, j) C(m - t, k - j) / C(m, k) (-1/(n - 1))^j.
+
+Beside a public table of attributes C neighbours agree on C: D and U have none of them, and the T
+within C are left out, as T = {} is under replace. Beside several the T within one of them are left
+out, and neighbours may differ in all attributes.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from itertools import chain, combinations
 from typing import Any
 
 import numpy as np
-import scipy
 from flint import arb
 
 from pmldesign.verifier.balls import largest, root, total
 from pmldesign.verifier.forms.form import Claims, members_of
 from pmldesign.verifier.forms.structured import Computed, check_computed, profile
 from pmldesign.verifier.queries import Queries
-from pmldesign.verifier.report import WEAKER, Arrays, Checks, Header
+from pmldesign.verifier.report import Arrays, Checks, Header
 
 MOST_PAIRS = 10**6
 """Of tables and residuals that are compared."""
@@ -125,13 +131,10 @@ def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any | None:
     public = public_of(header, arrays)
     if u.shape != (len(queries.tables),) or u.min() < 0:
         return None
-    if public is not None and len(sizes) > MOST_ATTRIBUTES:
-        return None
     rows = list(precisions_of(arrays))
     shares = dict.fromkeys(rows, arb(1))
     if public is not None:
-        goals = dict(zip(rows, arrays["dual_w"], strict=True))
-        shares = _shares_of_pairs(sizes, goals, _agreed(public))
+        shares = _shares_of_pairs(sizes, rows, arrays["dual_w"], _agreed(public))
     sums, powers = dict.fromkeys(rows, arb(0)), []
     q = arb(1) if p == 2 or math.isinf(p) else arb(p) / (arb(p) - 2)
     for table, weight in zip(queries.tables, u.tolist(), strict=True):
@@ -193,31 +196,52 @@ def _square(different: set[int], sizes: Sequence[int], theta: Any, dimension: An
 
 
 def _shares_of_pairs(
-    sizes: Sequence[int], wanted: Mapping[Any, float], known: frozenset[int]
-) -> dict[Any, Any]:
-    """2 b_T of weights of pairs that come closest to those wanted, and hardly more than wanted."""
-    free = tuple(i for i, size in enumerate(sizes) if size > 1 and i not in known)
-    sets = _subsets(free, [frozenset()])
-    parts = [
-        [1 - math.prod(Fraction(-1, sizes[i] - 1) for i in set(T) & set(U)) for U in sets]
-        for T in wanted
-    ]
-    goal = np.array(list(wanted.values()))
-    table = np.hstack([-np.array(parts, dtype=np.float64), goal[:, None]])  # b(rho) >= s goal
-    program = scipy.optimize.linprog(
-        [*[0.0] * len(sets), -1.0],
-        A_ub=table[goal > 0],
-        b_ub=np.zeros(int((goal > 0).sum())),
-        A_eq=[[*[1.0] * len(sets), 0.0]],
-        b_eq=[1.0],
+    sizes: Sequence[int], rows: Sequence[tuple[int, ...]], rho: Any, known: frozenset[int]
+) -> dict[tuple[int, ...], Any]:
+    """b_T of weights of pairs.
+
+    Raises:
+        ValueError: these are no weights of pairs, or of pairs that differ in what is public.
+    """
+    if rho.ndim != 2 or rho.shape[1] != 1 + len(sizes) or rho[0, 1:].max(initial=0) > len(sizes):
+        raise ValueError("the dual weights are not those of pairs")
+    if not rho[:, 0].any():
+        raise ValueError("the dual weights of pairs are all 0")
+    classes = defaultdict(list)
+    for i, number in enumerate(rho[0, 1:].tolist()):
+        if number and (sizes[i] < 2 or i in known):
+            raise ValueError("pairs differ in an attribute that is public")
+        classes[number].append(i)
+    classes.pop(0, None)
+    counts = []
+    for members in classes.values():
+        alike = rho[1:, [1 + i for i in members]]
+        one = len({sizes[i] for i in members}) == 1 and (alike == alike[:, :1]).all()
+        whole = (alike == np.rint(alike)).all() and alike.max(initial=0) <= len(members)
+        if not (one and whole):
+            raise ValueError("a class has attributes of several sizes, or no numbers of them")
+        counts.append(alike[:, 0].astype(int).tolist())
+    weights, cells = [arb(value) for value in rho[:, 0].tolist()], 1
+    for members in classes.values():
+        cells *= sizes[members[0]] ** len(members)
+    shares = {}
+    for T in rows:
+        met = [len({*members} & {*T}) for members in classes.values()]
+        value = weights[0] * cells / (cells - 1) if any(met) else arb(0)
+        for j, weight in enumerate(weights[1:]):
+            mean = Fraction(1)
+            for members, t, ks in zip(classes.values(), met, counts, strict=True):
+                mean *= _mean(len(members), sizes[members[0]], t, ks[j])
+            value += weight * (1 - mean).numerator / (1 - mean).denominator
+        shares[T] = 2 * value / total(weights)
+    return shares
+
+
+@lru_cache(maxsize=2**12)
+def _mean(m: int, n: int, t: int, k: int) -> Fraction:
+    """K(t, k)."""
+    parts = (
+        math.comb(t, j) * math.comb(m - t, k - j) * Fraction(-1, n - 1) ** j
+        for j in range(max(0, t + k - m), min(t, k) + 1)
     )
-    if program.x is None:
-        raise ValueError("the dual weights of pairs are not those of any pairs")
-    rho = [arb(max(value, 0.0)) for value in program.x[:-1].tolist()]
-    mass = total(rho)
-    found = (
-        total(r * x.numerator / x.denominator for r, x in zip(rho, row, strict=True)) / mass
-        for row in parts
-    )
-    most = ((T, value * (1 + WEAKER)) for T, value in wanted.items())
-    return {T: 2 * b.min(value) for (T, value), b in zip(most, found, strict=True)}
+    return sum(parts, Fraction(0)) / math.comb(m, k)

@@ -137,7 +137,7 @@ def _solve_pairs(
     certificate = Certificate(search.lower.lower, search.upper.upper)
     return MarginalsSolution(
         dual_u=u / dual_norm(search.lower.u, p, problem.spaces.cells),
-        dual_w=search.lower.b[problem.measured],
+        dual_w=search.lower.rho,
         certificate=certificate,
         status=final_status(status, certificate, options.rel_gap),
         steps=search.steps,

@@ -157,12 +157,15 @@ class PairsPoint(Bounds):
 
     Attributes:
         u: shape (K,).
-        b: shape (R,), zero for what is public.
+        rho: weights of pairs, shape (1 + types, 1 + attributes): the weight of all pairs alike and
+            the number of the class of each attribute, from 1, or 0 where cells of a pair agree or
+            which nothing is asked about; below, the weight of each type of U, and in how many
+            attributes of the class of each one its cells differ. The weights have the sum 1.
         precisions: s, shape (R,), 0 for what is public; the largest D_U is 1.
     """
 
     u: Array
-    b: Array
+    rho: Array
     precisions: Array
 
 
@@ -172,6 +175,7 @@ class PairsProblem:
     Attributes:
         spaces: the residual spaces.
         sets: the types of U.
+        types: of the U that have a weight, shape (types, classes).
         measured: the numbers of the T that are not public.
     """
 
@@ -207,11 +211,14 @@ class PairsProblem:
         self._sizes = np.where(told, 0.0, self.spaces.dimensions)
         cells = math.prod(sizes[i] for members in self.sets.classes for i in members)
         self._uniform = np.append(0.0, np.full(len(self._types) - 1, cells / (cells - 1)))
+        self.types = np.array([[len(members) for members in self.sets.classes]])
+        self._class_of = np.zeros(len(sizes), dtype=np.int64)
+        for number, members in enumerate(self.sets.classes):
+            self._class_of[[*members]] = number + 1
 
     def points(self) -> Iterator[PairsPoint]:
         """Better and better points; without end for p > 2."""
-        everything = np.array([[len(members) for members in self.sets.classes]])
-        columns = np.vstack([self._uniform, self._columns(everything)])
+        columns = np.vstack([self._uniform, self._columns(self.types)])
         rho = np.array([0.5, 0.5])
         u = np.ones_like(self.spaces.cells)
         while True:
@@ -244,16 +251,19 @@ class PairsProblem:
         """The best rho for u, with the columns of C that it needs."""
         each = self._sizes * np.sqrt(2 * self._eigenvalues(u))
         sizes = np.bincount(self._type_of, weights=each)[1:].astype(np.float64)
+        tried = [*self.types]
 
         def farthest(b: Array) -> Array | None:
             if not self.sets.listed:
                 return None
             inner = self.sets.sums(self._types, np.append(0.0, sizes / np.sqrt(b)))
             differing = np.array([np.unravel_index(np.argmin(inner), inner.shape)])
+            tried.append(differing[0])
             return np.asarray(self._columns(differing)[0, 1:])
 
         goal = INNER * self._rel_gap
         needed, rho = best_weights(columns[:, 1:], sizes, rho, farthest, goal)
+        self.types = np.array(tried[: len(needed) - 1])
         return np.insert(needed, 0, 0.0, axis=1), rho
 
     def _evaluate(self, u: Array, columns: Array, rho: Array) -> PairsPoint:
@@ -274,9 +284,14 @@ class PairsProblem:
                 squared_sensitivity=self._largest(precisions),
             ),
             u=u,
-            b=b,
+            rho=self._written(rho / rho.sum()),
             precisions=precisions,
         )
+
+    def _written(self, rho: Array) -> Array:
+        """`PairsPoint.rho`."""
+        counts = np.insert(self.types, 0, 0, axis=1)[:, self._class_of]
+        return np.column_stack([rho, np.vstack([self._class_of, counts])]).astype(np.float64)
 
     def _largest(self, precisions: Array) -> float:
         """max_U D_U, rounded up."""

@@ -134,7 +134,8 @@ class MarginalsSolution(Outcome):
     """An optimal strategy for a collection of K marginals, with its certificate.
 
     The weights u_S have shape (K,), one for each query of a marginal. The weights w are a single 1
-    for cells, which weigh the same; for pairs b_T of `marginals_pairs`, shape (R,).
+    for cells, which weigh the same; for pairs those of `marginals_pairs`, by the
+    attributes in which two cells differ.
 
     Attributes:
         residuals: the R sets T of attributes that are measured, by size, then lexicographic. The

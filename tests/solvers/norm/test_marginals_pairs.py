@@ -51,10 +51,26 @@ def test_it_is_the_norm_of_the_matrix(workload, p):
     assert dense.lower <= own.certificate.upper * (1 + 1e-12)
 
 
+def pair_weights(sizes, rho):
+    """Of ordered pairs of cells, from those of the attributes in which they differ."""
+    cells = np.array(list(itertools.product(*map(range, sizes))))
+    differ = cells[:, None] != cells
+    labels = rho[0, 1:]
+    open_ = (differ & (labels > 0)).any(axis=2) & ~(differ & (labels == 0)).any(axis=2)
+    W = rho[0, 0] * open_ / max(open_.sum(), 1)
+    for row in rho[1:]:
+        here = ~(differ & (labels == 0)).any(axis=2)
+        for number in np.unique(labels[labels > 0]):
+            members = labels == number
+            here &= differ[:, :, members].sum(axis=2) == row[1:][members][0]
+        W = W + row[0] * here / here.sum()
+    return W
+
+
 @given(collections(), exponents, st.integers(1, 3))
 def test_the_bounds_are_those_of_the_arrays(workload, p, steps):
     found = solve(workload, p, max_steps=steps)
-    A, n = workload.to_dense(), workload.shape[1]
+    A = workload.to_dense()
     centred = A - A.mean(axis=1, keepdims=True)
     # upper: the strategy, written out
     R = TablesStrategy("s", workload.sizes, found.residuals, found.precisions).matrix
@@ -64,17 +80,13 @@ def test_the_bounds_are_those_of_the_arrays(workload, p, steps):
     value = np.linalg.norm(np.linalg.norm(L, axis=1), p) * distance
     assert value <= found.certificate.upper * (1 + 1e-12)
     assert value >= found.certificate.upper * (1 - 1e-8)
-    # lower: eigenvalues of a Laplacian that is n/2 b_T on each space
+    # lower: the Laplacian of weights of pairs, which are written out
     q = math.inf if p == 2 else 1 if p == math.inf else p / (p - 2)
     each = np.repeat(found.dual_u, workload.table_queries)
     assert np.linalg.norm(each, q) <= 1 + 1e-10
-    laplacian = np.zeros((n, n))
-    for T, b in zip(found.residuals, found.dual_w, strict=True):
-        P = np.ones((1, 1))
-        for i, size in enumerate(workload.sizes):
-            mean = np.full((size, size), 1 / size)
-            P = np.kron(P, np.eye(size) - mean if i in T else mean)
-        laplacian += 2 / n * b * P
+    W = 2 * pair_weights(workload.sizes, found.dual_w)
+    assert W.sum() == pytest.approx(2)
+    laplacian = np.diag(W.sum(axis=1)) - W
     values = np.linalg.eigvalsh(centred.T * each @ centred)  # no smaller than what is summed
     roots = np.linalg.eigvals(laplacian @ (centred.T * each @ centred)).real
     nuclear = np.sqrt(np.maximum(roots, 0)).sum()
