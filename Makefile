@@ -67,7 +67,6 @@ robust: $(VENV)/test.stamp ## random matrices of every scale, cases moved by rou
 	$(BIN)/python tests/robustness/released.py
 	$(BIN)/python tests/robustness/forged.py --files 1000
 	$(BIN)/python tests/robustness/loaded.py
-	$(BIN)/python tests/robustness/limits.py
 	$(BIN)/python tests/robustness/interrupted.py
 	$(BIN)/python tests/robustness/killed.py
 	$(BIN)/python tests/robustness/ledgers.py

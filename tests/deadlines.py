@@ -30,3 +30,14 @@ class DeadlineWhen(Deadline):
 
     def over(self):
         return self.interrupted or self._condition()
+
+
+class InterruptingDeadline(CountedDeadline):
+    """Ctrl-C comes when it is asked for the k-th time."""
+
+    def over(self):
+        self.late += self.asked >= self.k
+        self.asked += 1
+        if self.asked == self.k:
+            raise KeyboardInterrupt
+        return self.interrupted

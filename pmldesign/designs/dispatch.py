@@ -227,8 +227,7 @@ def _solve_regions(workload: NestedWorkload, p: float, options: DesignOptions) -
     if close or not small or options.replace or options.stopping.deadline.over():
         return design
     matrix = solve_matrix(workload, p, options)
-    matrix = replace(matrix, seconds=design.seconds + matrix.seconds)
-    return min(design, matrix, key=lambda found: found.certificate.upper)
+    return design.join(matrix, options)
 
 
 def _is_large_matrix(workload: Workload, options: DesignOptions) -> bool:

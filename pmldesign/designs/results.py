@@ -85,6 +85,26 @@ class Design(Drawn, Displayed):
             ("status", self.status.value),
         ]
 
+    def join(self, other: Design, options: DesignOptions) -> Design:
+        """Two designs for one question: the better strategy, and the better bound of either side.
+
+        The weights are those that prove the lower bound, whichever method found them.
+        """
+        best, rest = sorted((self, other), key=lambda design: design.certificate.upper)
+        proof = max((best, rest), key=lambda design: design.certificate.lower)
+        optimum = min((one.optimum for one in (self, other) if one.optimum), default=None)
+        joined = replace(
+            best,
+            dual_factors=proof.dual_factors,
+            dual_steps=proof.dual_steps,
+            optimum=optimum if optimum and optimum < best.certificate.upper else None,
+            steps=self.steps + other.steps,
+            eigendecompositions=self.eigendecompositions + other.eigendecompositions,
+            seconds=self.seconds + other.seconds,
+        )
+        certificate = best.certificate.join(rest.certificate)
+        return evaluated(joined, best.strategy, certificate, options)
+
     @property
     def dual_u(self) -> Array:
         """Weights of the queries in the lower bound, shape (m,), norm(u)_q = 1, q = p/(p-2).

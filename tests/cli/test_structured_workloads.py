@@ -34,6 +34,7 @@ def refused(result, *words):
 def structured(monkeypatch):
     """Every union is too large for one matrix, every product for a file of one."""
     monkeypatch.setattr(solving, "DENSE_CELLS", 1)
+    monkeypatch.setattr("pmldesign.designs.structured.LOOSE", 0.0)
     monkeypatch.setattr(strategies, "WRITTEN_ENTRIES", 1)
 
 

@@ -38,6 +38,7 @@ BLOCKS = "prefix:4*histogram:3+histogram:4*total:3"
 def structured(monkeypatch):
     """Every union of products is too large for one matrix."""
     monkeypatch.setattr(solving, "DENSE_CELLS", 1)
+    monkeypatch.setattr("pmldesign.designs.structured.LOOSE", 0.0)
 
 
 def spread(variances, p):
@@ -145,6 +146,7 @@ def test_both_ways_to_solve_a_union_of_few_queries_agree(monkeypatch, p):
     text = "prefix:20*total:10+total:20*prefix:10"
     whole = factorize(text, p=p)
     monkeypatch.setattr(solving, "DENSE_CELLS", 1)
+    monkeypatch.setattr("pmldesign.designs.structured.LOOSE", 0.0)
     made = factorize(text, p=p)
     assert isinstance(made.strategy, TablesStrategy)
     assert made.certificate.lower <= whole.certificate.upper

@@ -34,8 +34,7 @@ from pmldesign.verifier.forms.marginals import lower_bound as marginals_bound
 from pmldesign.verifier.forms.products import check_beside_table, check_product
 from pmldesign.verifier.forms.region_tables import WEAKER_PAIRS, check_region_tables, check_regions
 from pmldesign.verifier.forms.region_tables import lower_bound as region_tables_bound
-from pmldesign.verifier.forms.table_bounds import lower_bound as tables_bound
-from pmldesign.verifier.forms.tables import WEAKER_BLOCKS, check_tables
+from pmldesign.verifier.forms.tables import WEAKER_BLOCKS, check_tables, lower_of_weights
 from pmldesign.verifier.forms.trees import root_of
 from pmldesign.verifier.forms.unions import check_blocks, check_identity, check_product_basis
 from pmldesign.verifier.streams.epochs import check_several
@@ -79,7 +78,7 @@ def _tells_region_tables(claims: Claims) -> bool:
 
 def _coordinates_bound(claims: Claims) -> Any:
     if "ordered" in claims.arrays:
-        return tables_bound(*claims[:3])
+        return lower_of_weights(*claims[:3])
     return marginals_bound(*claims[:3]) if claims.queries.plain else None
 
 

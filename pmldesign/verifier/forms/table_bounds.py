@@ -179,9 +179,9 @@ def separate_bound(queries: Queries, weights: Any) -> float | None:
 
 def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any:
     """What weights of tables and cells prove, with the fewest directions for the claim, or None."""
-    if "lower" not in header or "ordered" not in arrays:
+    if "lower" not in header:
         return None
-    order, w, p = arrays["ordered"].tolist(), arrays["dual_w"], float(header["p"])
+    order, w, p = _ordered(queries), arrays["dual_w"], float(header["p"])
     norm, apart = 1.0, header["neighbours"] == "replace" and is_separate(queries)
     if p > 2:
         weigh = of_queries if apart else _of_factors
@@ -212,6 +212,12 @@ def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any:
             value = _block_bound(queries, cells, WAYS_DIRECTIONS, pairs=False, ways=most)
             proved = max(proved, (value or 0.0) / math.sqrt(norm))
     return rounded(proved)
+
+
+def _ordered(queries: Queries) -> list[int]:
+    """The attributes that are asked for more than counts, in order."""
+    asked = {i for table in queries.tables for i, A in table.factors.items() if A is not None}
+    return sorted(i for i in asked if queries.sizes[i] > 1)
 
 
 def _of_factors(queries: Queries, u: Any, q: float) -> tuple[Queries, float] | None:

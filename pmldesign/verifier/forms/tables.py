@@ -47,6 +47,8 @@ from pmldesign.verifier.forms.structured import (
     spread_of,
 )
 from pmldesign.verifier.forms.table_bounds import lower_bound
+from pmldesign.verifier.forms.unions import lower_bound as of_weights
+from pmldesign.verifier.forms.unions import of_cells
 from pmldesign.verifier.queries import Queries, Table
 from pmldesign.verifier.report import Arrays, Checks, Header
 from pmldesign.verifier.rounding import require_condition
@@ -224,7 +226,7 @@ def check_tables(header: Header, arrays: Arrays, queries: Queries, checks: Check
         return
     counted = strategy.without_total() if replace else strategy
     parts = [counted.variances(table) for table in queries.tables]
-    lower = lower_bound(header, arrays, queries) if "dual_w" in arrays else None
+    lower = lower_of_weights(header, arrays, queries) if "dual_w" in arrays else None
     count = sum(values.size * times for values, times in parts)
     lengths = _weighted_lengths(arrays, replace=replace)
     if "residuals" in arrays:
@@ -239,6 +241,12 @@ def check_tables(header: Header, arrays: Arrays, queries: Queries, checks: Check
         weaker=WEAKER_BLOCKS,
     )
     check_computed(header, computed, checks)
+
+
+def lower_of_weights(header: Header, arrays: Arrays, queries: Queries) -> Any | None:
+    """What the weights of tables prove, or those of queries and cells."""
+    of = of_weights if of_cells(arrays, queries) else lower_bound
+    return of(header, arrays, queries)
 
 
 def measured_of(arrays: Arrays) -> MeasuredTables:

@@ -60,6 +60,7 @@ from pmldesign.verifier.forms.structured import (
     rounded,
     spread_of,
 )
+from pmldesign.verifier.forms.table_bounds import lower_bound as tables_bound
 from pmldesign.verifier.forms.written import pseudo_inverse
 from pmldesign.verifier.queries import Queries
 from pmldesign.verifier.report import WEAKER, Arrays, Checks, Header
@@ -118,9 +119,17 @@ def check_product_basis(header: Header, arrays: Arrays, queries: Queries, checks
         lower,
         rest * arb(2).sqrt() if replace else rest,
         rows_of,
-        weaker=WEAKER_PAIRS if replace else WEAKER,
+        weaker=WEAKER_PAIRS if replace or not of_cells(arrays, queries) else WEAKER,
     )
     check_computed(header, computed, checks)
+
+
+def of_cells(arrays: Arrays, queries: Queries) -> bool:
+    """Whether the weights of the lower bound are those of queries and of cells."""
+    if "dual_u" not in arrays or arrays["dual_w"].size != math.prod(queries.sizes):
+        return False
+    rows = sum(math.prod(len(A) for A in part) for part in queries.products())
+    return bool(arrays["dual_u"].shape == (rows,))
 
 
 def gram(factors: Sequence[Any], weights: Any) -> Any:
@@ -146,17 +155,19 @@ def _variances(part: Sequence[Any], P: Sequence[Any], v: Any, *, replace: bool) 
 
 
 def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any | None:
-    """What weights u and w prove; None for those of another form."""
+    """What weights u and w prove, of queries and cells or else of tables and values; or None."""
     p, replace = float(header["p"]), header["neighbours"] == "replace"
     parts = queries.products()
     if replace and len(parts) == 1:
         return _product_of_pairs(arrays, parts[0], p)
-    if "dual_u" not in arrays or arrays["dual_w"].size != math.prod(queries.sizes):
+    if "dual_u" not in arrays:
         return None
+    if not of_cells(arrays, queries):
+        return tables_bound(header, arrays, queries)
     u, w, starts = arrays["dual_u"], arrays["dual_w"].reshape(queries.sizes), [0]
     for part in parts:
         starts.append(starts[-1] + math.prod(len(A) for A in part))
-    if u.shape != (starts[-1],) or min(u.min(), w.min()) < 0:
+    if min(u.min(), w.min()) < 0:
         return None
     w = w / w.sum()
     cubes = [

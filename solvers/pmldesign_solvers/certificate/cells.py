@@ -61,6 +61,10 @@ class Certificate:
         """Relative gap, upper / lower - 1."""
         return self.upper / self.lower - 1.0 if self.lower > 0 else float("inf")
 
+    def join(self, other: Certificate) -> Certificate:
+        """The largest lower and the smallest upper bound of two that speak of one norm."""
+        return Certificate(max(self.lower, other.lower), min(self.upper, other.upper))
+
     def times_power_of_two(self, exponent: int) -> Certificate:
         """The certificate of the workload times 2^exponent.
 

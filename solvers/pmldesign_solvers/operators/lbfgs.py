@@ -22,6 +22,30 @@ class StoppedError(Exception):
     """The deadline passed during a descent, or its work is spent."""
 
 
+class Gains:
+    """Ends a descent of a logarithm that hardly gains: as `report` of `descend`.
+
+    Args:
+        patience: evaluations.
+        least: what so many have to gain, relatively.
+
+    Attributes:
+        ended: whether it has ended the descent.
+    """
+
+    def __init__(self, patience: int, least: float) -> None:
+        self._patience, self._least = patience, least
+        self._values: list[float] = []
+        self.ended = False
+
+    def __call__(self, value: float) -> bool:
+        """Whether the last evaluations have gained too little."""
+        self._values.append(value)
+        if len(self._values) > self._patience:
+            self.ended = self._values[-1 - self._patience] - value < self._least
+        return self.ended
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Descended:
     """Where a descent ended.

@@ -39,6 +39,8 @@ CORRECTIONS = 20
 """Pairs of steps and slopes of L-BFGS. Chosen, not measured."""
 SHARPNESS = (20.0, 80.0, 640.0)
 """Beta, one descent after the other."""
+PATIENCE, LEAST_GAIN = 50, 1e-4
+"""Evaluations that have to gain so much, relatively, for others to follow at one sharpness."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +157,18 @@ def descend(
     objective = BasisObjective(parts, bases, p)
     vector = objective.start(weights / weights.max())
     for beta in SHARPNESS:
+        gains = lbfgs.Gains(PATIENCE, LEAST_GAIN)
         descended = lbfgs.descend(
             partial(objective.value, beta=beta),
             vector,
             proceed=proceed,
+            report=gains,
             maxiter=evaluations,
             maxfun=evaluations,
             maxcor=CORRECTIONS,
         )
         vector = descended.unless_interrupted()
-        if descended.stopped is not None:
+        if descended.stopped is not None and not gains.ended:
             return
         yield objective.end(vector, beta)
 
