@@ -154,3 +154,15 @@ def test_many_cells_are_never_written_out(monkeypatch):
 def test_domains_beyond_any_vector_of_cells_are_refused():
     with pytest.raises(pml.InvalidInputError, match="as a matrix has"):
         workload_strategy(as_workload("marginals:prefix10,10^19,ways=1"))
+
+
+def test_queries_of_single_attributes_are_not_decomposed(monkeypatch):
+    """Their Gram matrices do not commute, and each attribute tells the total."""
+    workload = as_workload("marginals:prefix12,prefix40,30,ways=1")
+    A = workload.to_dense()
+    left, values, _ = np.linalg.svd(A @ A.T)
+    projection = left[:, values > 1e-9 * values[0]]
+    monkeypatch.setattr(np.linalg, "svd", None)
+    measured = workload_strategy(workload)
+    assert measured.rank == 12 + 40 + 30 - 2
+    np.testing.assert_allclose(measured.variances(workload), (projection**2).sum(axis=1), rtol=1e-9)
