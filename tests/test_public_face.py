@@ -16,6 +16,8 @@ import pytest
 from scipy import sparse
 
 import pmldesign as pml
+from pmldesign.designs import DesignArguments
+from pmldesign.mechanisms import ReleaseArguments
 from pmldesign.releases import Answers
 from pmldesign.strategies import as_strategy
 from pmldesign.workloads import as_workload
@@ -170,6 +172,7 @@ def test_optimize_returns_the_best_row_first_and_no_name_twice():
 def test_functions_that_design_show_and_take_every_option_of_a_design(function):
     shown = inspect.signature(function).parameters
     options = [field.name for field in dataclasses.fields(pml.DesignOptions)]
+    assert [*DesignArguments.__annotations__] == options
     assert {*options, "p"} <= {*shown}
     assert all(shown[name].kind is shown[name].KEYWORD_ONLY for name in options)
     with pytest.raises(
@@ -304,3 +307,29 @@ def test_names_are_few_and_those_of_submodules_in_the_reference_are_there():
     text = (Path(__file__).parent.parent / "docs" / "reference" / "python.md").read_text()
     for module, name in re.findall(r"^\.\. auto\w+:: pmldesign\.(\w+)\.(\w+)$", text, re.MULTILINE):
         assert getattr(getattr(pml, module), name).__doc__, name
+
+
+def test_the_release_of_a_mechanism_has_the_options_of_release():
+    parameters = [*inspect.signature(pml.release).parameters]
+    assert ["mechanism", "data", "schema", *ReleaseArguments.__annotations__] == parameters
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: pml.optimize("prefix:4", epsilon=1), r"guarantee=pmldesign.PureDP\(1\)"),
+        (lambda: pml.calibrate(PREFIX, epsilon=1, delta=1e-6, noise="gaussian"), "ApproxDP"),
+        (lambda: pml.mechanism("tree", "prefix:4", rho=0.5), r"pmldesign.ZCDP\(0.5\)"),
+        (lambda: pml.compare("prefix:4", alpha=0.1, epsilon=1, strategies=[]), "PML"),
+        (lambda: pml.bounds("prefix:4", 1), "guarantee must be such as PureDP"),
+        (lambda: pml.factorize("prefix:4", rel_gapp=1), "did you mean 'rel_gap'"),
+        (lambda: pml.release(None, [1], levels=0.9), "did you mean 'level'"),
+        (
+            lambda: pml.verify("s.npz", colour=1),
+            "verify has no argument 'colour'; it has",
+        ),
+    ],
+)
+def test_a_guarantee_is_an_object_and_unknown_names_are_refused(call, says):
+    with pytest.raises(pml.InvalidInputError, match=says):
+        call()

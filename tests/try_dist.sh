@@ -7,7 +7,8 @@ python=${2:-python3}
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 "$python" -m venv "$place/venv"
-"$place/venv/bin/pip" install --quiet "$file[release,verify]"
+"$place/venv/bin/pip" install --quiet "$file[release,verify]" mypy pandas
+cp "$(dirname "$0")"/types/*.py "$place"
 cd "$place"
 PATH=$place/venv/bin:/bin
 export PATH
@@ -22,4 +23,9 @@ test "$(wc -l < table.csv)" = 3
 printf '3\n5\n' | pmldesign stream sums.npz > answers.csv
 test "$(wc -l < answers.csv)" = 2
 python -c "import pmldesign as pml; assert pml.factorize('prefix:4', p=4).certificate.gap < 1e-5"
+mypy --strict user.py
+mypy --strict mistyped.py > mistyped.txt || true # an error on each line of a call, and no others
+grep -nE '^(pml|NOISY)\.' mistyped.py | cut -d: -f1 > expected.txt
+sed -nE 's/^mistyped.py:([0-9]+): error.*/\1/p' mistyped.txt | sort -nu | cmp expected.txt
+python user.py > user.txt
 echo "$(basename "$file") works"

@@ -16,7 +16,7 @@ __getattr__ = face(
         "laplace.search": "laplace_design",
         "laplace.tables": "flags weighted_products weighted_tables",
         "nested": "solve_regions",
-        "options": "DesignOptions",
+        "options": "DesignArguments DesignOptions",
         "participation.sampled": "with_parts",
         "streaming": "first_early require_streaming",
         "structured": "solve_all_ranges",

@@ -16,3 +16,4 @@ from pmldesign.mechanisms.discrete import discrete_error as discrete_error
 from pmldesign.mechanisms.discrete import discrete_half_widths as discrete_half_widths
 from pmldesign.mechanisms.discrete import own_lattice as own_lattice
 from pmldesign.mechanisms.exact_error import Mechanism as Mechanism
+from pmldesign.mechanisms.exact_error import ReleaseArguments as ReleaseArguments

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -36,6 +36,9 @@ from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
     import pmldesign
     from pmldesign.mechanisms.maxima import ExpectedMaximum
     from pmldesign.streams import CorrelatedNoise, Stream, VectorStream
@@ -43,6 +46,23 @@ if TYPE_CHECKING:
 
 OWN_GRID = " own-grid"
 """After the name of noise on the grid of whole measurements."""
+
+
+class ReleaseArguments(TypedDict, total=False):
+    """The options of `pmldesign.release`."""
+
+    level: float
+    simultaneous: bool
+    nonnegative: bool
+    integers: bool
+    ledger: pmldesign.Ledger | str | Path | None
+    budget: pmldesign.Budget | str | None
+    plan: pmldesign.Plan | str | None
+    people: str | None
+    same_people: bool
+    own_grid: bool | None
+    counted: bool
+    sampler: Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -329,7 +349,13 @@ class Mechanism(Drawn, Displayed):
         """Scale of the noise of a stream at sensitivity 1."""
         return self.scale / self.sensitivity * (1.0 + 4e-16)
 
-    def release(self, data: Any, *, schema: Any = None, **options: Any) -> pmldesign.Release:
+    def release(
+        self,
+        data: Any,
+        *,
+        schema: pmldesign.Schema | Mapping[str, Any] | str | Path | None = None,
+        **options: Unpack[ReleaseArguments],
+    ) -> pmldesign.Release:
         """Answer the queries on data, with exact noise: a table with intervals, and a manifest.
 
         Args:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pmldesign.arguments import flags, instance
+from pmldesign.arguments import flags, instance, named_arguments
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.files.atomic import PathName
 from pmldesign.mechanisms import Mechanism
@@ -248,6 +248,7 @@ def require_whole_people(rows: int, noise: ExactNoise) -> None:
         )
 
 
+@named_arguments
 def release(
     mechanism: Mechanism,
     data: Any,

@@ -1,0 +1,26 @@
+"""Calls with a misspelt option or a wrong type, one a line: `mypy --strict` refuses every one."""
+
+import pmldesign as pml
+
+DP = pml.PureDP(1)
+NOISY = pml.mechanism("identity", "prefix:4", DP)
+pml.factorize("prefix:4", rel_gapp=1e-3)
+pml.optimize("prefix:4", DP, efort="quick")
+pml.optimize("prefix:4", epsilon=1)
+pml.compare("prefix:4", DP, strategies=["tree"], time_limits=3)
+pml.bounds("prefix:4", DP, max_step=3)
+pml.least_budget("prefix:4", DP, target=5)
+pml.mechanism("tree", "prefix:4", DP, noises="laplace")
+pml.calibrate("prefix:4", DP, nose="laplace", noise="laplace")
+pml.release(NOISY, [1, 2, 3, 4], levels=0.9)
+NOISY.release([1, 2, 3, 4], simultanous=True)
+pml.factorize("prefix:4", p="4")
+pml.factorize(3)
+pml.optimize("prefix:4", 1)
+pml.optimize("prefix:4", DP, effort="fast")
+pml.mechanism("tree", "prefix:4", DP, noise="normal")
+pml.compare("prefix:4", ["tree"])
+pml.bounds("prefix:4", DP, buffers="all")
+pml.PureDP(1, "add")
+pml.verify(3)
+pml.write("design.npz", "tree")
