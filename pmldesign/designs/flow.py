@@ -176,8 +176,6 @@ def _with_baselines(result: Optimized) -> Optimized:
                 break
             with suppress(PmldesignError):
                 row = result.small_row(name)
-                if result.baselines.strategy(name).only_compared:
-                    continue
                 best = better(best, row)
                 if cube:  # which no row of a table has unasked
                     factorization = result.baselines.factorization(name)

@@ -34,7 +34,6 @@ __getattr__ = face(
         "baselines.nested": "cells_alone equal_shares measured queries_alone",
         "baselines.queries": "QueriesStrategy",
         "baselines.toeplitz": "ToeplitzStrategy",
-        "baselines.long_trees": "LongTree",
         "baselines.written_queries": "BinaryQueries RunningQueries WrittenQueries",
         "beside": "BesideStrategy BesideTables",
         "blocks": "BlockStrategy",

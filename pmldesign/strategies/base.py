@@ -82,8 +82,6 @@ class Strategy(Measurable, Drawn, Displayed):
     """Whether every R of a subclass is lower triangular with a positive diagonal."""
     from_tables: ClassVar[bool] = False
     """Whether R x is a function of tables of counts."""
-    only_compared: ClassVar[bool] = False
-    """Whether it has errors, but is too large to be measured or written."""
     participation: AnyParticipation | None = None
     """How often a person takes part; None for once."""
     workload: Workload | None = None

@@ -25,7 +25,6 @@ from pmldesign.strategies import (
     CountsStrategy,
     FactorStrategy,
     IdentityAndRows,
-    LongTree,
     ParticipationStrategy,
     ProductStrategy,
     RecurrentStrategy,
@@ -163,11 +162,6 @@ def epochs(rng):
     return factorize(f"prefix:{steps}", participation="3,every=4").strategy.whole
 
 
-def long_tree(rng):
-    branching = int(rng.integers(2, 4))
-    return LongTree("tree", int(rng.integers(5, 20)), 0.9, branching)
-
-
 def weighted_products(rng):
     designs = {0: rng.standard_normal((4, 3)) * weights(rng, (4, 1)) ** 0.3, 2: np.tri(2)}
     sets = [(), (0,), (1, 2), (0, 1), (2,), (0, 2)]
@@ -250,8 +244,6 @@ MAKERS = {
     "epochs": epochs,
     "recurrence": recurrence,
     "long ranges": long_ranges,
-    "long tree": long_tree,
-    "long wavelet": lambda rng: LongTree("haar", int(rng.integers(5, 20)), 1.0, 0),
     "toeplitz": toeplitz_strategy,
     "identity and rows": with_rows,
     "queries": queries,

@@ -320,7 +320,7 @@ def least_budget(
     if not proved and design.status is not Status.INTERRUPTED:
         baselines = dict(_of_baselines(asked))
     candidates = [(name, found) for (name, _), found in answers.items()]
-    candidates += [(name, found) for name, found in baselines.items() if _is_released(found)]
+    candidates += baselines.items()
     if not candidates:
         raise refusal or InvalidInputError("no noise satisfies such a guarantee")
     origin, best = min(candidates, key=lambda pair: pair[1].budget)
@@ -429,11 +429,6 @@ def _of_baselines(asked: TargetQuestion) -> Iterator[tuple[str, Answer]]:
             return
         with suppress(PmldesignError):
             yield name, asked.baseline(name)
-
-
-def _is_released(found: Answer) -> bool:
-    """Whether a strategy can be more than a row of a table."""
-    return not found.factorization.strategy.once.only_compared
 
 
 def _at_least(asked: TargetQuestion, design: Design, best: Answer) -> float:

@@ -163,22 +163,14 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
 
 
 def long_baseline(name: str, workload: Workload) -> Strategy | None:
-    """A baseline of long running sums, by recurrence or coefficients; None if matrices will do."""
+    """A baseline of long running sums, by its coefficients; None if matrices will do."""
     n = workload.shape[1]
     if n <= WRITTEN_CELLS:
         return None
-    from pmldesign.strategies.baselines.long_trees import LongTree
     from pmldesign.strategies.baselines.toeplitz import toeplitz_baseline, toeplitz_rate
 
     rate = toeplitz_rate(workload)
-    if rate is None:
-        return None
-    stem, _, branching = name.partition(":")
-    if name == "haar":
-        return LongTree(name, n, rate, 0)
-    if name == "tree" or (stem == "tree" and branching.isdigit()):
-        return LongTree(name, n, rate, _number(stem, branching or "2"))
-    return toeplitz_baseline(name, n, rate)
+    return None if rate is None else toeplitz_baseline(name, n, rate)
 
 
 def nested_baseline(name: str, workload: Workload) -> Strategy | None:
