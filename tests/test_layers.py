@@ -9,6 +9,7 @@ import pytest
 from parsed import ROOT, sources, tree_of
 
 from pmldesign.cli import COMMANDS
+from pmldesign.strategies import Strategy
 
 LATE = {"cvxpy", "distributed", "duckdb", "joblib", "matplotlib", "opendp", "polars", "ray", "rich"}
 LATE |= {"sqlalchemy", "sqlglot"}
@@ -38,6 +39,9 @@ SOLVER_ROOMS = [
 MOST_MODULES, MOST_LINES = 20, 600
 """In a folder: as many names as are still read at a glance. In a module: a longer one has two
 ideas."""
+
+MOST_MEMBERS = 20
+"""Of a class that others derive from."""
 
 ROOMS = set().union(*LAYERS)
 MANY_ARGUMENTS = {
@@ -246,6 +250,11 @@ def test_functions_take_few_arguments():
         arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         count = len([argument for argument in arguments if argument.arg not in ("self", "cls")])
         assert count <= 8, f"{path.name}: {node.name}"
+
+
+def test_a_strategy_has_few_members():
+    """What only some callers ask is a function where it is asked."""
+    assert len([name for name in vars(Strategy) if not name.startswith("_")]) <= MOST_MEMBERS
 
 
 def test_the_walk_sees_what_it_should():

@@ -16,6 +16,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import at_least, of_scale, shortest
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.base import measured_queries
 from pmldesign.strategies.participation.schema import AnyParticipation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import DenseWorkload, Workload
@@ -55,7 +56,7 @@ def command(asked: Asked) -> None:
     question.require_cells([guarantee])
     if (
         asked.workload is None
-        and measured.workload is None
+        and measured_queries(measured) is None
         and (measured.from_tables or public is not None)
         and measured.cells > WRITTEN_CELLS
         and (public is not None or guarantee.neighbours is Neighbours.REPLACE)
@@ -92,8 +93,9 @@ def _measured(strategy: Strategy, participation: AnyParticipation | None) -> Str
 
 def _itself(measured: Strategy) -> Workload:
     """The measurements as the answers that are wanted."""
-    if measured.workload is not None:  # whose structure helps
-        return measured.workload
+    queries = measured_queries(measured)
+    if queries is not None:  # whose structure helps
+        return queries
     rows, cells = measured.shape
     if rows * cells > MAX_ENTRIES:
         raise InvalidInputError(

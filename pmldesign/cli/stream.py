@@ -29,8 +29,9 @@ from pmldesign.files.workloads import standard_input
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.online import sums_of
 from pmldesign.strategies.participation.persons import PersonRows
-from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.strategies.participation.strategy import with_participation, without_participation
 from pmldesign.streams.endless_steps import Endless, certified_ratios, endless_stream
 from pmldesign.streams.journal import Corrections, Journal
 from pmldesign.streams.lines import Given, Lines
@@ -321,7 +322,7 @@ def _guarantee(file: Path, promise: PromiseOptions) -> Guarantee:
 def _question(file: Path, strategy: Strategy, workload: str | None) -> Workload | None:
     """What the stream answers; None for what the strategy itself knows."""
     if workload is None:
-        if strategy.once.own_sums is not None and read_unweighted(file) is None:
+        if sums_of(without_participation(strategy)) is not None and read_unweighted(file) is None:
             return None
         workload = read_question(file)
         if workload is None:

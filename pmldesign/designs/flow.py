@@ -37,6 +37,7 @@ from pmldesign.mechanisms import NoiseChoice, on_own_grid
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.baselines.registry import usual_baselines
+from pmldesign.strategies.online import streaming_form
 from pmldesign.workloads import WorkloadLike
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.deadline import Deadline
@@ -133,7 +134,7 @@ def least_norm(question: Question, deadline: Deadline, *, start_only: bool = Tru
         deadline = Deadline(limit / 2)
     design = solve(question.workload, question.p, replace(options, time_limit=deadline))
     if question.streaming:
-        design = replace(design, strategy=design.strategy.streaming())
+        design = replace(design, strategy=streaming_form(design.strategy))
     return design
 
 
@@ -185,7 +186,7 @@ def _with_baselines(result: Optimized) -> Optimized:
     if best is result.candidates[0]:
         return result
     if question.streaming:  # its lower-triangular form has the same error
-        streamed = result.baselines.factorization(best.strategy).strategy.streaming()
+        streamed = streaming_form(result.baselines.factorization(best.strategy).strategy)
         factorization = answer(streamed, question.workload, question.relation)
         best = row_of(best.strategy, factorization, question)
     return replace(result, candidates=(best, *result.candidates))

@@ -10,6 +10,7 @@ from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design, as_design, as_invalid_input
 from pmldesign.errors import InvalidInputError, NotConvergedError
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.base import spare_answers
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.limits import MAX_PROGRAM_SIZE
@@ -38,7 +39,7 @@ def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design
             solution = _solve_program(workload, p, options)
     strategy = Strategy("design", solution.strategy, inverse=solution.right_inverse)
     if wide:
-        strategy.spare_answers(workload, _missed(workload, solution, p))
+        spare_answers(strategy, workload, _missed(workload, solution, p))
     return as_design(workload, p, options, strategy, solution)
 
 

@@ -21,6 +21,7 @@ from pmldesign.strategies.participation.schema import (
     participation_refusal,
     people_in,
 )
+from pmldesign.strategies.participation.strategy import without_participation
 from pmldesign.workloads import Workload
 from pmldesign_solvers.norm.solution import SolverOptions, Step
 from pmldesign_solvers.operators.deadline import Deadline, Effort
@@ -189,7 +190,7 @@ def _start(value: Any) -> Strategy:
     """
     try:
         if not isinstance(value, str):
-            return as_strategy(value).once
+            return without_participation(as_strategy(value))
     except InvalidInputError as error:
         raise InvalidInputError(f"start: {error}") from None
     raise InvalidInputError(

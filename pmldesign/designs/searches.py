@@ -22,6 +22,8 @@ from pmldesign.privacy.guarantees import PureDP
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.online import buffers_of
+from pmldesign.strategies.participation.strategy import without_participation
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.deadline import Deadline
@@ -82,7 +84,7 @@ class Searches:
     @property
     def large(self) -> bool:
         """Whether a search would form matrices of very many cells, or of patterns of steps."""
-        streamed = self.design.strategy.buffers is not None
+        streamed = buffers_of(self.design.strategy) is not None
         long = streamed and self.design.workload.shape[1] > WRITTEN_CELLS
         return long or self.question.repeated or self.question.options.buffers is not None
 
@@ -172,7 +174,7 @@ class Searches:
         starts, start = [self.design.strategy], self.question.options.start
         if start is not None:
             starts.append(answer(start, self.question.workload, self.question.relation).strategy)
-        return [strategy.once for strategy in starts]
+        return [without_participation(strategy) for strategy in starts]
 
     def _with_noise(self, searched: Searched, noise: Noise) -> Searched:
         """What a search found, with the noise for the participation that is asked for.

@@ -42,7 +42,7 @@ from pmldesign.mechanisms import Mechanism, answered_workload
 from pmldesign.privacy.guarantees import Guarantee, from_json
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import as_participation
-from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.strategies.participation.strategy import with_participation, without_participation
 from pmldesign.verifier.report import KEY, digest_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
@@ -146,7 +146,7 @@ def _same_question(design: Design | Mechanism, mechanism: Mechanism) -> bool:
     one, other = (answered_workload(source).whole for source in sources)
     if people[0] != people[1] or one.name != other.name:
         return False
-    measured = [source.strategy.once for source in sources]
+    measured = [without_participation(source.strategy) for source in sources]
     if measured[0].beside(mechanism.strategy.public) is not measured[1]:
         return False
     return one is other or fingerprint_or_none(one) == fingerprint_or_none(other)
@@ -221,7 +221,7 @@ def _arrays(design: Design | Mechanism, workload: Workload) -> tuple[str | None,
     """R and L, or the name of the form of R and what it is made of."""
     from pmldesign.files.structures import form_for
 
-    strategy = design.strategy.once
+    strategy = without_participation(design.strategy)
     rows, cells = strategy.shape
     queries = workload.shape[0]
     large = rows * max(queries, cells) > WRITTEN_ENTRIES

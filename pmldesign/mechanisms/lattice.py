@@ -24,7 +24,8 @@ from pmldesign.mechanisms.integers import (
 from pmldesign.privacy.neighbours import Neighbours, pairwise_distances
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.persons import ANY, PersonRows, person_sensitivity
+from pmldesign.strategies.participation.person_distances import person_sensitivity
+from pmldesign.strategies.participation.persons import ANY, PersonRows
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 

@@ -117,15 +117,14 @@ class Measurable(ABC):
     Attributes:
         shape: number of measurements r and of cells k, as large as they may be.
         public: what is public, where R is without it.
-        by_diameter: whether all columns count as far apart as the farthest two, which is quick to
-            tell; None where there are too many for all pairs.
+        all_pairs: whether the distances of all pairs of columns count, however many there are.
         columns: number of different columns, each of as many cells, where structure bounds
             distances.
     """
 
     shape: tuple[int, int]
     public: Public = NOTHING
-    by_diameter: bool | None = None
+    all_pairs: bool = False
     columns: int | None = None
 
     @property
@@ -161,7 +160,7 @@ class Measurable(ABC):
         """
         self._require_same_answers(neighbours)
         require_norm(norm)
-        asked = neighbours, norm, self.by_diameter  # copies that differ in this share what is known
+        asked = neighbours, norm
         if asked not in self._written_distances:
             self._written_distances[asked] = self._of_matrix(neighbours, norm)
         return self._written_distances[asked]
@@ -182,12 +181,11 @@ class Measurable(ABC):
             raise beside_records(self.public.name)
 
     @cached_property
-    def _written_distances(self) -> dict[tuple[Neighbours, Norm, bool | None], float]:
+    def _written_distances(self) -> dict[tuple[Neighbours, Norm], float]:
         return {}
 
     def _of_matrix(self, neighbours: Neighbours, norm: Norm) -> float:
         pairs = norm == "l1" and neighbours == Neighbours.REPLACE and self.cells <= WRITTEN_CELLS
-        pairs = pairs and not self.by_diameter
         if pairs and self.public.kind != "groups":  # kept: a guarantee may ask for all of them
             distances, _, exponent = self.pair_distances(norm)
             return unscaled("the l1 sensitivity", float(distances.max()), exponent)
@@ -205,7 +203,7 @@ class Measurable(ABC):
 
         Of more than WRITTEN_CELLS different columns all are as far apart as the farthest two.
         """
-        if not (self._many_columns if self.by_diameter is None else self.by_diameter):
+        if self.all_pairs or not self._many_columns:
             return None
         return DistanceProfile.all_at(
             self.sensitivity_under(Neighbours.REPLACE, norm), float(self.cells)

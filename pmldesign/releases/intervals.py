@@ -39,7 +39,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import discrete_half_widths
 from pmldesign.privacy.noise import Noise
 from pmldesign.releases.noise import AnswerNoise
-from pmldesign.strategies.row_kinds import RowKinds
+from pmldesign.strategies.row_kinds import RowKinds, row_kinds
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_sums import MOST_ENTRIES, laplace_half_widths, moment_bound
@@ -77,7 +77,7 @@ def half_widths(noise: AnswerNoise, level: float, *, simultaneous: bool = False)
         check_entries("the reconstruction, which intervals of cube noise need,", (m, r))
     entries = m * max(r, strategy.cells)  # of L, or of what it is computed from
     if entries > LARGEST_L and law.kind is not Noise.CUBE:
-        kinds_of_rows = strategy.row_kinds(queries, LARGEST_L)
+        kinds_of_rows = row_kinds(strategy, queries, LARGEST_L)
         if kinds_of_rows:
             unit = float(law.units.max())
             return np.concatenate(

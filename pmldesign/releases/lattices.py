@@ -69,11 +69,13 @@ from pmldesign.mechanisms.lattice import Lattice, TableImage
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy, StructuredStrategy
-from pmldesign.strategies.beside import BesideStrategy, BesideTables
+from pmldesign.strategies.base import BesideTables
+from pmldesign.strategies.beside import BesideStrategy
 from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.identity_and_rows import IdentityAndRows
 from pmldesign.strategies.nested.tables import RegionTablesStrategy
 from pmldesign.strategies.participation.schema import rows_of
+from pmldesign.strategies.participation.strategy import without_participation
 from pmldesign.strategies.recurrent import RecurrentStrategy
 from pmldesign.strategies.residuals import Contrasts
 from pmldesign.strategies.structured import Term
@@ -105,7 +107,8 @@ def lattice_of(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
             the steps of a stream.
     """
     people = rows_of(strategy.participation)
-    lattice = _lattice(strategy.once, strategy.once, workload, bits)
+    measured = without_participation(strategy)
+    lattice = _lattice(measured, measured, workload, bits)
     return lattice if people is None else replace(lattice, rows=people)
 
 

@@ -8,17 +8,20 @@ A R^+), so R alone is the strategy. The variance of query i, per unit noise, is
 
     (L L^T)_ii = a_i G^+ a_i^T.
 
-Everything depends on R through G only, so any R with the same G serves. One of them is lower
-triangular with a positive diagonal: with J the reversal of the cells and R J = Q T (QR), it is
-J T J, since G = J T^T T J. For a lower-triangular A (prefix sums) L is then lower triangular too,
-and query i is answered when cell i arrives.
+Everything depends on R through G only, so any R with the same G serves.
+
+What only some callers ask, such as a form for streams (`online`), is a function for which classes
+register what their structure tells, in the module that asks.
+
+With several public tables any record is replaced by any other, which changes what is public, and
+R P has other distances than R. What is measured is R x + noise, as it is: R has the distances, and
+R P x + noise, which follows from it and from what is public, the least squares.
 """
 
 from __future__ import annotations
 
-import math
 from copy import copy
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -26,13 +29,14 @@ import scipy
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.privacy.neighbours import Measurable, Neighbours
+from pmldesign.privacy.neighbours import Measurable, Neighbours, Norm
+from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.arguments import (
     ANSWER_TOLERANCE,
     inverted,
     is_projection,
-    lower_bands,
-    not_lower_triangular,
+    no_form,
+    nothing_but,
     read_only,
     require_in_row_space,
     require_same_cells,
@@ -43,22 +47,17 @@ from pmldesign.workloads.display import Displayed, Drawn, Facts, count_text
 from pmldesign.workloads.public import NOTHING, Public
 from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.limits import WRITTEN_CELLS
-from pmldesign_solvers.operators.operator import COMPLETE, Array, Flags, power_mean
+from pmldesign_solvers.operators.operator import Array, Flags, Indices, power_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pmldesign.privacy.guarantees import Guarantee
     from pmldesign.strategies.participation.schema import AnyParticipation
-    from pmldesign.strategies.row_kinds import RowKinds
-    from pmldesign_solvers.streams.chain import RunningSums
-    from pmldesign_solvers.streams.factor import Factor
 
-SMALL_ENTRIES = 2**23
-"""Entries of R up to which its Gram matrix is formed for a sensitivity."""
 STEEP = 1e5
 """Condition from which on errors are those of L as it is written: rounded another way they are off
 by more than `verify` allows."""
+KNOWN_ROWS = 1e-12
+"""Rows of R P below this part of what they are in R are rounding."""
 
 
 class Strategy(Measurable, Drawn, Displayed):
@@ -78,20 +77,17 @@ class Strategy(Measurable, Drawn, Displayed):
 
     regular: ClassVar[bool] = False
     """Whether every R of a subclass has rank n, so that it answers all workloads on its cells."""
-    triangular: ClassVar[bool] = False
-    """Whether every R of a subclass is lower triangular with a positive diagonal."""
     from_tables: ClassVar[bool] = False
     """Whether R x is a function of tables of counts."""
     participation: AnyParticipation | None = None
     """How often a person takes part; None for once."""
-    workload: Workload | None = None
-    """The queries that are measured themselves, where R is made of them."""
     guarantee: Guarantee | None = None
     """The guarantee that a strategy file was made for."""
     _inverse: Array | None = None
     _uncentred: Strategy | None = None
     _centred: tuple[Public, Strategy] | None = None
     """What is public beside which it was asked for last, and R P."""
+    _queries: Workload | None = None
     _answered: Workload | None = None
     """The workload that it was last found to determine."""
 
@@ -124,17 +120,6 @@ class Strategy(Measurable, Drawn, Displayed):
         other.name, other._centred = name, None
         return other
 
-    def coarse(self) -> Strategy:
-        """The same, with all columns as far apart as the farthest two: a bound on its loss."""
-        other = copy(self)
-        other.by_diameter, other._centred = True, None
-        return other
-
-    @property
-    def once(self) -> Strategy:
-        """R for people who take part once."""
-        return self
-
     def beside(self, public: Public) -> Strategy:
         """R P, the strategy without what is public.
 
@@ -151,32 +136,22 @@ class Strategy(Measurable, Drawn, Displayed):
             )
         if self._centred is None or self._centred[0] is not public:
             self._centred = public, self._beside(public)
-            self._centred[1].by_diameter = self.by_diameter
         return self._centred[1]
 
     def _beside(self, public: Public) -> Strategy:
-        from pmldesign.strategies.beside import matrix_beside
-
-        return matrix_beside(self, public)
-
-    @property
-    def uncentred(self) -> Strategy:
-        """R with its structure, where this is R P."""
-        return self._uncentred or self
+        """R P as a matrix, with R^+ where that is known and the same."""
+        if public.several and self.cells <= WRITTEN_CELLS:
+            return BesideTables(self, public)
+        if public.kind == "tables":
+            raise no_form(public, self.name)
+        matrix, kept, same = _without_known(self.name, self.matrix, public)
+        inverse = self._inverse if same and public.kind == "records" else None
+        return Strategy(self.name, matrix[kept] if kept.any() else matrix, inverse, public=public)
 
     @cached_property
     def gram(self) -> Array:
         """G = R^T R, shape (n, n)."""
         return read_only(self.matrix.T @ self.matrix)
-
-    def gram_factors(self) -> tuple[Array, ...] | None:
-        """G, or the small matrices whose Kronecker product it is; None where there are none."""
-        return (self.gram,) if self.is_small else None
-
-    @property
-    def is_small(self) -> bool:
-        """Whether the Gram matrix of R takes two seconds at most."""
-        return self.cells <= WRITTEN_CELLS and math.prod(self.shape) <= SMALL_ENTRIES
 
     @property
     def rank(self) -> int:
@@ -187,12 +162,6 @@ class Strategy(Measurable, Drawn, Displayed):
     def pseudo_inverse(self) -> Array:
         """R^+, shape (n, r); exactly lower triangular where R is lower triangular and regular."""
         return self._inverse_and_rank[0]
-
-    @property
-    def inverse_known(self) -> bool:
-        """Whether R^+ follows from structure, so that it takes no more than writing it."""
-        computed = type(self)._inverse_and_rank is Strategy._inverse_and_rank
-        return self._inverse is not None or not computed or "_inverse_and_rank" in vars(self)
 
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
@@ -220,11 +189,6 @@ class Strategy(Measurable, Drawn, Displayed):
             require_in_row_space(self.name, self.matrix, self.pseudo_inverse, near)
         self._answered = workload
 
-    def spare_answers(self, workload: Workload, missed: float) -> None:
-        """Spare `require_answers` the product L R, if no row of A - L R is longer than `missed`."""
-        if missed <= ANSWER_TOLERANCE * workload.row_sizes().min():
-            self._answered = workload
-
     @cached_property
     def _answers_all(self) -> bool:
         """Whether R^+ R is P, so that R answers every workload, beside what is public if it is."""
@@ -238,40 +202,6 @@ class Strategy(Measurable, Drawn, Displayed):
         """R^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
         return np.asarray(self.pseudo_inverse @ measurements)
 
-    @property
-    def tells_total(self) -> bool:
-        """Whether R determines the total of its cells."""
-        if self.regular:
-            return True
-        ones = np.ones(self.cells)
-        return bool(np.abs(ones - self.estimate(self.measure(ones))).max() <= COMPLETE)
-
-    def free_vector(self) -> Array:
-        """(R^T R)^+ 1, shape (n,)."""
-        return np.asarray(self.pseudo_inverse @ self.pseudo_inverse.sum(axis=0))
-
-    def along_total(self, workload: Workload) -> tuple[Array, float]:
-        """A v, shape (m,), and 1^T v for v = (R^T R)^+ 1."""
-        free = self.free_vector()
-        return workload.matvec(free), float(free.sum())
-
-    @property
-    def varying(self) -> Flags | slice:
-        """Which measurements may tell more than the total, shape (r,)."""
-        return slice(None)
-
-    def products(self, workload: Workload) -> list[tuple[Workload, ...]] | None:  # noqa: ARG002
-        """The workload as products over the attributes of R, if both are of such structure."""
-        return None
-
-    def knows(self, workload: Workload) -> bool:
-        """Whether R answers the workload by its structure, and not as any matrix."""
-        return self.products(workload) is not None
-
-    def norm_beside(self, workload: Workload, power: float) -> float | None:  # noqa: ARG002
-        """`variance_norm` of R P where structure tells it, else None."""
-        return None
-
     def reconstruction(self, workload: Workload) -> Array:
         """L = A R^+, shape (m, r).
 
@@ -282,10 +212,6 @@ class Strategy(Measurable, Drawn, Displayed):
         check_entries(f"the reconstruction of strategy {self.name!r}", rows)
         self.require_answers(workload)
         return workload.matvec(self.pseudo_inverse)
-
-    def row_kinds(self, workload: Workload, most: int) -> Sequence[RowKinds] | None:  # noqa: ARG002
-        """The rows of L by kinds, of at most so many entries at a time; None without structure."""
-        return None
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise.
@@ -337,50 +263,70 @@ class Strategy(Measurable, Drawn, Displayed):
         """What a product is made of, a factor for each attribute; any other is its only one."""
         return (self,)
 
-    @property
-    def buffers(self) -> int | None:
-        """How many numbers a stream has to keep; None where R has no such form."""
-        return None
 
-    @property
-    def recurrence(self) -> Factor | None:
-        """R for running sums by its recurrence; None where a stream goes through its rows."""
-        return None
+class BesideTables(Strategy):
+    """R for data of which several tables are public.
 
-    @property
-    def bands(self) -> Array:
-        """R_(t, t - h) for h = 0 ... w, shape (n, w + 1), where R is lower triangular.
+    Args:
+        whole: R, of few cells.
+        public: the tables.
 
-        What stands for entries left of the first column is any number.
+    Raises:
+        InvalidInputError: R measures nothing but what is public.
+    """
 
-        Raises:
-            InvalidInputError: R is not lower triangular with a positive diagonal.
-        """
-        if self.shape[0] != self.cells:  # before a matrix is written out
-            raise not_lower_triangular(self.name)
-        return lower_bands(self.name, self.matrix)
+    def __init__(self, whole: Strategy, public: Public) -> None:
+        matrix, kept, same = _without_known(whole.name, whole.matrix, public)
+        inverse = whole.pseudo_inverse if same else None
+        super().__init__(whole.name, matrix[kept], inverse, public=public)
+        self.whole = whole if kept.all() else Strategy(whole.name, whole.matrix[kept])
 
-    @property
-    def own_sums(self) -> tuple[RunningSums, Array] | None:
-        """The running sums that R is made for, and their variances."""
-        return None
+    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
+        """That of R."""
+        self._require_same_answers(neighbours)
+        return self.whole.sensitivity_under(neighbours, norm)
 
-    def made_for(self, workload: Workload) -> Strategy:  # noqa: ARG002
-        """The same R for running sums that have other weights of the queries."""
-        return self
+    def sensitivity_for(self, neighbours: Neighbours, noise: Noise) -> float:
+        """That of R."""
+        self._require_same_answers(neighbours)
+        return self.whole.sensitivity_for(neighbours, noise)
 
-    def streaming(self) -> Strategy:
-        """The lower-triangular strategy, n x n with positive diagonal, of the same Gram matrix.
+    def column_labels(self) -> Indices | None:
+        """Columns are equal where those of R are."""
+        return self.whole.column_labels()
 
-        Raises:
-            InvalidInputError: R has rank below n, so that no such strategy exists.
-        """
-        if self.rank < self.cells:
-            raise InvalidInputError(
-                f"strategy {self.name!r} has rank {self.rank} on {self.cells} cells; "
-                f"its streaming form needs rank {self.cells}: add queries that cover every cell"
-            )
-        triangle = scipy.linalg.qr(self.matrix[:, ::-1], mode="r")[0][: self.cells]
-        factor = triangle[::-1, ::-1]
-        signs = np.where(np.diag(factor) < 0, -1.0, 1.0)
-        return Strategy(f"{self.name} (streaming)", np.tril(signs[:, None] * factor))
+    def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
+        """Those of R."""
+        return self.whole.pair_distances(norm)
+
+
+def _without_known(name: str, matrix: Array, public: Public) -> tuple[Array, Flags, bool]:
+    """R P, which of its rows are not known, and whether it is R.
+
+    Raises:
+        InvalidInputError: every row is known from what is public, which has a name.
+    """
+    centred = public.centre(matrix)
+    kept = np.abs(centred).max(axis=1) > KNOWN_ROWS * np.abs(matrix).max(axis=1)
+    if public.name and not kept.any():
+        raise nothing_but(public, name)
+    least = KNOWN_ROWS * np.abs(centred).max()
+    return centred, kept, bool(kept.all() and np.abs(centred - matrix).max() <= least)
+
+
+def measured_queries(strategy: Strategy) -> Workload | None:
+    """The queries that are measured themselves, where R is made of them."""
+    return strategy._queries
+
+
+@singledispatch
+def inverse_known(strategy: Strategy) -> bool:
+    """Whether R^+ follows from structure, so that it takes no more than writing it."""
+    computed = type(strategy)._inverse_and_rank is Strategy._inverse_and_rank
+    return strategy._inverse is not None or not computed or "_inverse_and_rank" in vars(strategy)
+
+
+def spare_answers(strategy: Strategy, workload: Workload, missed: float) -> None:
+    """Spare `require_answers` the product L R, if no row of A - L R is longer than `missed`."""
+    if missed <= ANSWER_TOLERANCE * workload.row_sizes().min():
+        strategy._answered = workload

@@ -13,10 +13,6 @@ part of 1 that it misses, e takes the place of v in the estimate, and
     diag(L L^T)_i = norm(a_i R^+)^2
 
 for the queries a_i that R answers.
-
-Beside several public tables any record is replaced by any other, which changes what is public, and
-R P has other distances than R. What is measured is R x + noise, as it is: R has the distances, and
-R P x + noise, which follows from it and from what is public, the least squares.
 """
 
 from __future__ import annotations
@@ -26,39 +22,26 @@ from functools import cached_property
 import numpy as np
 
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
-from pmldesign.privacy.noise import Noise
 from pmldesign.strategies.arguments import (
     centring_units,
-    no_form,
-    nothing_but,
     read_only,
     require_same_cells,
 )
-from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.base import Strategy, inverse_known
+from pmldesign.strategies.total import (
+    along_total,
+    free_vector,
+    knows,
+    norm_without_total,
+    tells_total,
+    varying,
+)
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.public import RECORDS, Public
-from pmldesign_solvers.limits import WRITTEN_CELLS
-from pmldesign_solvers.operators.operator import Array, Flags, Indices
+from pmldesign.workloads.public import RECORDS
+from pmldesign_solvers.operators.operator import Array, Indices
 
 KNOWN = 1e-12
 """Variances below this part of what they are without the total are rounding."""
-KNOWN_ROWS = 1e-12
-"""Rows of R P below this part of what they are in R are rounding."""
-
-
-def matrix_beside(strategy: Strategy, public: Public) -> Strategy:
-    """R P as a matrix, with R^+ where that is known and the same.
-
-    Raises:
-        InvalidInputError: R measures nothing but what is public, or is too large for tables.
-    """
-    if public.several and strategy.cells <= WRITTEN_CELLS:
-        return BesideTables(strategy, public)
-    if public.kind == "tables":
-        raise no_form(public, strategy.name)
-    matrix, kept, same = _without_known(strategy.name, strategy.matrix, public)
-    inverse = strategy._inverse if same and public.kind == "records" else None
-    return Strategy(strategy.name, matrix[kept] if kept.any() else matrix, inverse, public=public)
 
 
 class BesideStrategy(Strategy):
@@ -70,7 +53,7 @@ class BesideStrategy(Strategy):
 
     def __init__(self, whole: Strategy) -> None:
         self.name, self.whole, self.public = whole.name, whole, RECORDS
-        self._kept, self._uncentred = whole.varying, whole
+        self._kept, self._uncentred = varying(whole), whole
         rows = whole.shape[0] if isinstance(self._kept, slice) else int(self._kept.sum())
         self.shape = rows, whole.cells
 
@@ -119,14 +102,9 @@ class BesideStrategy(Strategy):
         part = estimates.sum(axis=0) / float(direction.sum())
         return np.asarray(estimates - np.multiply.outer(direction, part))
 
-    @property
-    def inverse_known(self) -> bool:
-        """Whether that of R gives it."""
-        return self.whole.regular or bool(self.whole.factors[1:])
-
     @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
-        if not self.inverse_known:
+        if not inverse_known(self):
             return super()._inverse_and_rank
         rank = self.cells if self.whole.regular else self.whole.rank
         inverse = self.whole.pseudo_inverse[:, self._kept]
@@ -154,21 +132,23 @@ class BesideStrategy(Strategy):
         variances = self.whole.variances(workload.inner)
         if not self._complete:
             return variances
-        along, size = self.whole.along_total(workload.inner)
+        along, size = along_total(self.whole, workload.inner)
         explained = along**2 / size
         return np.where(explained >= variances * (1 - KNOWN), 0.0, variances - explained)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` where structure tells it, else None."""
-        return self.whole.norm_beside(workload.inner, power) if self._complete else None
+        if not self._complete:
+            return None
+        return norm_without_total(self.whole, workload.inner, power)
 
     def _knows(self, workload: Workload) -> bool:
-        return self.whole.knows(workload.inner)
+        return knows(self.whole, workload.inner)
 
     @cached_property
     def _free(self) -> Array:
         """The vector v = (R^T R)^+ 1, shape (n,)."""
-        return self.whole.free_vector()
+        return free_vector(self.whole)
 
     @cached_property
     def _missed(self) -> Array:
@@ -178,54 +158,15 @@ class BesideStrategy(Strategy):
 
     @cached_property
     def _complete(self) -> bool:
-        return self.whole.tells_total
+        return tells_total(self.whole)
 
 
-class BesideTables(Strategy):
-    """R for data of which several tables are public.
-
-    Args:
-        whole: R, of few cells.
-        public: the tables.
-
-    Raises:
-        InvalidInputError: R measures nothing but what is public.
-    """
-
-    def __init__(self, whole: Strategy, public: Public) -> None:
-        matrix, kept, same = _without_known(whole.name, whole.matrix, public)
-        inverse = whole.pseudo_inverse if same else None
-        super().__init__(whole.name, matrix[kept], inverse, public=public)
-        self.whole = whole if kept.all() else Strategy(whole.name, whole.matrix[kept])
-
-    def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
-        """That of R."""
-        self._require_same_answers(neighbours)
-        return self.whole.sensitivity_under(neighbours, norm)
-
-    def sensitivity_for(self, neighbours: Neighbours, noise: Noise) -> float:
-        """That of R."""
-        self._require_same_answers(neighbours)
-        return self.whole.sensitivity_for(neighbours, noise)
-
-    def column_labels(self) -> Indices | None:
-        """Columns are equal where those of R are."""
-        return self.whole.column_labels()
-
-    def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
-        """Those of R."""
-        return self.whole.pair_distances(norm)
+@inverse_known.register
+def _(strategy: BesideStrategy) -> bool:
+    """Whether that of R gives it."""
+    return strategy.whole.regular or bool(strategy.whole.factors[1:])
 
 
-def _without_known(name: str, matrix: Array, public: Public) -> tuple[Array, Flags, bool]:
-    """R P, which of its rows are not known, and whether it is R.
-
-    Raises:
-        InvalidInputError: every row is known from what is public, which has a name.
-    """
-    centred = public.centre(matrix)
-    kept = np.abs(centred).max(axis=1) > KNOWN_ROWS * np.abs(matrix).max(axis=1)
-    if public.name and not kept.any():
-        raise nothing_but(public, name)
-    least = KNOWN_ROWS * np.abs(centred).max()
-    return centred, kept, bool(kept.all() and np.abs(centred - matrix).max() <= least)
+def uncentred(strategy: Strategy) -> Strategy:
+    """R with its structure, where this is R P."""
+    return strategy._uncentred or strategy

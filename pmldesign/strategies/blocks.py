@@ -34,6 +34,7 @@ from pmldesign.strategies.arguments import ANSWER_TOLERANCE, read_only, strategy
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.sensitivity import product_labels
 from pmldesign.strategies.structured import StructuredStrategy
+from pmldesign.strategies.total import free_vector
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign_solvers.operators.operator import Array, Indices
 from pmldesign_solvers.structure import kronecker
@@ -204,10 +205,6 @@ class BlockStrategy(StructuredStrategy):
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
         return self.through(x, [block.measure for block in self.blocks])
 
-    def free_vector(self) -> Array:
-        """(R^T R)^+ 1, shape (n,)."""
-        return self.gram_inverse(np.ones(self.cells))
-
     def gram_inverse(self, x: Array) -> Array:
         """(R^T R)^+ x, shape (n,) or (n, c), for x of shape (n,) or (n, c)."""
         maps = [block.pseudo_inverse.T.__matmul__ for block in self.blocks]
@@ -335,3 +332,9 @@ def _numbers(name: str, combinations: ArrayLike, bases: Sequence[Array], blocks:
             "of them used, or -1"
         )
     return given.astype(np.intp)
+
+
+@free_vector.register
+def _(strategy: BlockStrategy) -> Array:
+    """(R^T R)^+ 1, shape (n,)."""
+    return strategy.gram_inverse(np.ones(strategy.cells))

@@ -32,6 +32,7 @@ from pmldesign.strategies.arguments import read_only, strategy_matrix
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.beside import BesideStrategy
 from pmldesign.strategies.structured import StructuredStrategy, Term
+from pmldesign.strategies.total import free_vector
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import Public
 from pmldesign.workloads.ranges import RangeWorkload
@@ -180,10 +181,6 @@ class IdentityAndRows(StructuredStrategy):
         inverse = self.estimate(np.eye(self.shape[0]))
         return read_only(inverse), self.cells
 
-    def free_vector(self) -> Array:
-        """(R^T R)^-1 1, shape (n,)."""
-        return np.asarray(self.diagonal**-2 - self._half @ self._half.sum(axis=0))
-
     def measure(self, x: Array) -> Array:
         """R x, shape (r,) or (r, c), for a histogram x of shape (n,) or several, (n, c)."""
         return np.concatenate([(x.T * self.diagonal).T, self.rows @ x])
@@ -220,3 +217,9 @@ class IdentityAndRows(StructuredStrategy):
         gram = workload.gram(np.ones(m))
         saved = float(np.einsum("ij,ij->", self._half, gram @ self._half))
         return float(gram.diagonal() @ self.diagonal**-2) - saved
+
+
+@free_vector.register
+def _(strategy: IdentityAndRows) -> Array:
+    """(R^T R)^-1 1, shape (n,)."""
+    return np.asarray(strategy.diagonal**-2 - strategy._half @ strategy._half.sum(axis=0))

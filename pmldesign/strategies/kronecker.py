@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +25,7 @@ from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.strategies.arguments import no_form, read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.beside import KNOWN
+from pmldesign.strategies.online import streaming_form
 from pmldesign.strategies.sensitivity import (
     diameter_of_product,
     longest_of_product,
@@ -33,6 +33,12 @@ from pmldesign.strategies.sensitivity import (
     product_labels,
 )
 from pmldesign.strategies.structured import StructuredStrategy, Term
+from pmldesign.strategies.total import (
+    along_total,
+    free_vector,
+    norm_without_total,
+    tells_total,
+)
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign.workloads.tables.base import positive_weights
@@ -40,9 +46,6 @@ from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import Array, Indices, power_mean
 from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.kronecker import largest_sum
-
-if TYPE_CHECKING:
-    from pmldesign.strategies.row_kinds import RowKinds
 
 EXTREME = 300.0
 """Sum of the logarithms of base 2 of the factors' largest entries, in absolute value, from which on
@@ -131,15 +134,6 @@ class ProductStrategy(StructuredStrategy):
         before, after = self.factors[: public.open.start], self.factors[public.open.stop :]
         return ProductStrategy(self.name, [*before, free.beside(RECORDS), *after], public=public)
 
-    def gram_factors(self) -> tuple[Array, ...] | None:
-        """G, or that of every factor."""
-        whole = super().gram_factors()
-        if whole is not None or self.weights is not None or self.public:
-            return whole
-        parts = [factor.gram_factors() for factor in self.factors]
-        told = [part for part in parts if part is not None]
-        return sum(told, ()) if len(told) == len(parts) else None
-
     def _matrix_tells(self, norm: Norm) -> bool:
         return super()._matrix_tells(norm) and not self._extreme and not self.public
 
@@ -193,39 +187,6 @@ class ProductStrategy(StructuredStrategy):
         rows = [factor.shape[0] for factor in self.factors]
         return kronecker.apply(maps, rows, (measurements.T / self._roots).T)
 
-    @property
-    def tells_total(self) -> bool:
-        """Whether every factor determines the total of its cells."""
-        return all(factor.tells_total for factor in self.factors)
-
-    def free_vector(self) -> Array:
-        """(R^T R)^+ 1, shape (n,): one of vectors, up to the weights."""
-        check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
-        sums = [factor.pseudo_inverse.sum(axis=0) for factor in self.factors]
-        return self.estimate(kronecker.outer(sums) / self._roots)
-
-    def along_total(self, workload: Workload) -> tuple[Array, float]:
-        """A v, shape (m,), and 1^T v, from the factors: v has an entry for each of all cells."""
-        parts = self.products(workload)
-        if parts is None:
-            return super().along_total(workload)
-        if self.weights is None:
-            # the parts of a union share their factors: each is looked at once
-            told = cache(lambda factor, queries: factor.along_total(queries))
-            pairs = [[*zip(*map(told, self.factors, part), strict=True)] for part in parts]
-            along = [kronecker.outer(vectors) for vectors, _ in pairs]
-            return np.concatenate(along), math.prod(pairs[0][1])
-        sums = kronecker.outer([factor.pseudo_inverse.sum(axis=0) for factor in self.factors])
-        rows = [
-            [
-                factor.reconstruction(queries)
-                for factor, queries in zip(self.factors, part, strict=True)
-            ]
-            for part in parts
-        ]
-        along = [kronecker.multiply(matrices, sums / self.weights) for matrices in rows]
-        return np.concatenate(along), float(sums @ (sums / self.weights))
-
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """As for all structures; none beside a table, which is not for PML."""
         return None if self.public else super().distance_profile(norm)
@@ -257,12 +218,6 @@ class ProductStrategy(StructuredStrategy):
         check_entries(f"the variances of {workload.name!r}", (workload.shape[0], 1))
         return np.concatenate([self._variances(part) for part in parts])
 
-    def row_kinds(self, workload: Workload, most: int) -> Sequence[RowKinds] | None:
-        """The rows of L by kinds, part by part."""
-        from pmldesign.strategies.row_kinds import kinds_of_product
-
-        return kinds_of_product(self, workload, most)
-
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of products without weights: the norms of the factors multiply."""
         parts = self.products(workload)
@@ -272,25 +227,6 @@ class ProductStrategy(StructuredStrategy):
         norm = cache(lambda factor, queries: factor.variance_norm(queries, power))
         norms = [math.prod(map(norm, self.factors, part)) for part in parts]
         return power_mean(np.array(norms), power)
-
-    def norm_beside(self, workload: Workload, power: float) -> float | None:
-        """`variance_norm` of R P, of products without weights at power 1 and inf."""
-        parts = self.products(workload)
-        if self.weights is not None or parts is None or power not in (1, math.inf):
-            return None
-        return power_mean(np.array([_norm_beside(self.factors, p, power) for p in parts]), power)
-
-    def streaming(self) -> Strategy:
-        """The lower-triangular strategy, n x n with positive diagonal, of the same Gram matrix.
-
-        Raises:
-            InvalidInputError: R has rank below n, so that no such strategy exists; or it has
-                weights and is too large to be written out.
-        """
-        if self.weights is not None:
-            return super().streaming()
-        factors = [factor.streaming() for factor in self.factors]
-        return ProductStrategy(f"{self.name} (streaming)", factors)
 
     @property
     def _roots(self) -> Array:
@@ -315,7 +251,7 @@ def _norm_beside(factors: Sequence[Strategy], part: Sequence[Workload], power: f
     """Sum or maximum of v - c^2 / (h^T h), h = (R^+)^T 1, over the queries of a product."""
     points = []
     for factor, queries in zip(factors, part, strict=True):
-        along, size = factor.along_total(queries)
+        along, size = along_total(factor, queries)
         points.append(np.stack([factor.variances(queries), along**2 / size], axis=1))
     if power == 1:
         all_of, explained = np.prod([values.sum(axis=0) for values in points], axis=0).tolist()
@@ -342,3 +278,64 @@ def _weights(strategies: Sequence[Strategy]) -> Array | None:
     check_entries("the weights of a product", (math.prod(s.shape[0] for s in strategies), 1))
     pairs = zip(vectors, strategies, strict=True)
     return kronecker.outer([np.ones(s.shape[0]) if v is None else v for v, s in pairs])
+
+
+@tells_total.register
+def _(strategy: ProductStrategy) -> bool:
+    """Whether every factor determines the total of its cells."""
+    return all(map(tells_total, strategy.factors))
+
+
+@free_vector.register
+def _(strategy: ProductStrategy) -> Array:
+    """(R^T R)^+ 1, shape (n,): one of vectors, up to the weights."""
+    check_entries(f"strategy {strategy.name!r}", (strategy.shape[0], 1))
+    sums = [factor.pseudo_inverse.sum(axis=0) for factor in strategy.factors]
+    return strategy.estimate(kronecker.outer(sums) / strategy._roots)
+
+
+@along_total.register
+def _(strategy: ProductStrategy, workload: Workload) -> tuple[Array, float]:
+    """A v, shape (m,), and 1^T v, from the factors: v has an entry for each of all cells."""
+    parts = strategy.products(workload)
+    if parts is None:
+        return along_total.dispatch(Strategy)(strategy, workload)
+    if strategy.weights is None:
+        # the parts of a union share their factors: each is looked at once
+        told = cache(along_total)
+        pairs = [[*zip(*map(told, strategy.factors, part), strict=True)] for part in parts]
+        along = [kronecker.outer(vectors) for vectors, _ in pairs]
+        return np.concatenate(along), math.prod(pairs[0][1])
+    sums = kronecker.outer([factor.pseudo_inverse.sum(axis=0) for factor in strategy.factors])
+    rows = [
+        [
+            factor.reconstruction(queries)
+            for factor, queries in zip(strategy.factors, part, strict=True)
+        ]
+        for part in parts
+    ]
+    along = [kronecker.multiply(matrices, sums / strategy.weights) for matrices in rows]
+    return np.concatenate(along), float(sums @ (sums / strategy.weights))
+
+
+@norm_without_total.register
+def _(strategy: ProductStrategy, workload: Workload, power: float) -> float | None:
+    """`variance_norm` of R P, of products without weights at power 1 and inf."""
+    parts = strategy.products(workload)
+    if strategy.weights is not None or parts is None or power not in (1, math.inf):
+        return None
+    return power_mean(np.array([_norm_beside(strategy.factors, p, power) for p in parts]), power)
+
+
+@streaming_form.register
+def _(strategy: ProductStrategy) -> Strategy:
+    """The lower-triangular strategy, n x n with positive diagonal, of the same Gram matrix.
+
+    Raises:
+        InvalidInputError: R has rank below n, so that no such strategy exists; or it has
+            weights and is too large to be written out.
+    """
+    if strategy.weights is not None:
+        return streaming_form.dispatch(Strategy)(strategy)
+    factors = [*map(streaming_form, strategy.factors)]
+    return ProductStrategy(f"{strategy.name} (streaming)", factors)

@@ -23,6 +23,13 @@ from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.online import (
+    buffers_of,
+    factor_of,
+    is_triangular,
+    made_for,
+    sums_of,
+)
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.running import query_ratios
@@ -43,7 +50,6 @@ class RecurrentStrategy(StructuredStrategy):
 
     regular: ClassVar[bool] = True
     non_negative: ClassVar[bool] = True
-    triangular: ClassVar[bool] = True
     factor: Factor
 
     @property
@@ -83,10 +89,6 @@ class RecurrentStrategy(StructuredStrategy):
     def estimate(self, measurements: Array) -> Array:
         """C^-1 y, shape (n,) or (n, c), for measurements y of the same shape."""
         return self.factor.solve(measurements)
-
-    def streaming(self) -> Strategy:
-        """The strategy itself: it is lower triangular."""
-        return self.renamed(f"{self.name} (streaming)")
 
 
 class FactorStrategy(RecurrentStrategy):
@@ -131,11 +133,6 @@ class FactorStrategy(RecurrentStrategy):
             )
         self.factor = Factor(self.diagonal, self.gains, self.decays)
 
-    @property
-    def recurrence(self) -> Factor:
-        """C."""
-        return self.factor
-
     @cached_property
     def generators(self) -> tuple[Array, Array]:
         """v(i) and lambda(i): (C^T C)_ij, i > j, is v(i)^T prod_{j < m <= i} diag(lambda(m)) 1.
@@ -171,19 +168,40 @@ class FactorStrategy(RecurrentStrategy):
             answers[t] = spread[-1, -1]
         return sums.query_squares * answers
 
-    @property
-    def own_sums(self) -> tuple[RunningSums, Array]:
-        """The running sums that it is made for, and their variances."""
-        return self.sums, self._variances(self.sums)
-
-    def made_for(self, workload: Workload) -> Strategy:
-        """The same C for running sums with other weights of the queries."""
-        ratios, sums = query_ratios(workload, self.sums), workload.running_sums
-        if ratios is None or sums is None or (ratios == 1).all():
-            return self
-        return FactorStrategy(self.name, sums, self.diagonal, self.gains, self.decays)
-
     def scaled(self, factor: float) -> FactorStrategy:
         """C times a positive number."""
         numbers = self.diagonal * factor, self.gains * factor, self.decays
         return FactorStrategy(self.name, self.sums, *numbers)
+
+
+@buffers_of.register
+def _(strategy: RecurrentStrategy) -> int:
+    """K, how many numbers a stream has to keep."""
+    return strategy.buffers
+
+
+@factor_of.register
+def _(strategy: FactorStrategy) -> Factor:
+    """C."""
+    return strategy.factor
+
+
+@sums_of.register
+def _(strategy: FactorStrategy) -> tuple[RunningSums, Array]:
+    """The running sums that it is made for, and their variances."""
+    return strategy.sums, strategy._variances(strategy.sums)
+
+
+@made_for.register
+def _(strategy: FactorStrategy, workload: Workload) -> Strategy:
+    """The same C for running sums with other weights of the queries."""
+    ratios, sums = query_ratios(workload, strategy.sums), workload.running_sums
+    if ratios is None or sums is None or (ratios == 1).all():
+        return strategy
+    return FactorStrategy(strategy.name, sums, strategy.diagonal, strategy.gains, strategy.decays)
+
+
+@is_triangular.register
+def _(strategy: RecurrentStrategy) -> bool:  # noqa: ARG001
+    """All of them are."""
+    return True

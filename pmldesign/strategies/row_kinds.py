@@ -19,20 +19,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import singledispatch
 from itertools import chain, combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.kronecker import ProductStrategy
+from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.tables.base import asks_counts
 from pmldesign.workloads.tables.same import as_tables_over
 from pmldesign_solvers.operators.operator import Array
 
-if TYPE_CHECKING:
-    from pmldesign.strategies.kronecker import ProductStrategy
-    from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
+MOST_ROWS = 2**28
+"""Entries of all kinds of rows of tables, some formed at a time: a quarter of a minute."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +51,19 @@ class RowKinds:
     places: NDArray[np.intp]
 
 
-def kinds_of_product(
-    strategy: ProductStrategy, workload: Workload, most: int
+@singledispatch
+def row_kinds(
+    strategy: Strategy,  # noqa: ARG001
+    workload: Workload,  # noqa: ARG001
+    most: int,  # noqa: ARG001
 ) -> Sequence[RowKinds] | None:
-    """The kinds of rows of L, part by part, of at most `most` entries each; None without these."""
+    """The rows of L by kinds, of at most so many entries at a time; None without structure."""
+    return None
+
+
+@row_kinds.register
+def _(strategy: ProductStrategy, workload: Workload, most: int) -> Sequence[RowKinds] | None:
+    """The kinds of rows, part by part."""
     parts = None if strategy.weights is not None else strategy.products(workload)
     kinds = []
     for part in parts or ():
@@ -89,6 +100,12 @@ class _Factor:
     inner: Array
     outer: Array
     counts: Array
+
+
+@row_kinds.register
+def _(strategy: WeightedTablesStrategy, workload: Workload, most: int) -> Sequence[RowKinds] | None:
+    """The kinds of rows, table by table; None if these have more than MOST_ROWS entries."""
+    return kinds_of_tables(strategy, workload, MOST_ROWS, most)
 
 
 def kinds_of_tables(

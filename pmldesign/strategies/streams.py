@@ -25,7 +25,9 @@ from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.online import factor_of, made_for, sums_of
 from pmldesign.strategies.recurrent import RecurrentStrategy
+from pmldesign.strategies.total import free_vector, norm_without_total
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.ranges import RangeWorkload
 from pmldesign.workloads.running import AllRangesWorkload, query_ratios
@@ -159,40 +161,6 @@ class StreamStrategy(ChainStrategy):
         q = np.sqrt(self.sums.query_squares)
         return np.asarray(values / (q * q[-1]))
 
-    def free_vector(self) -> Array:
-        """X^-1 1, shape (n,): where the total is one of the sums, differences of S e_n."""
-        if not self.sums.tells_total:
-            return super().free_vector()
-        return np.diff(self._with_total, prepend=0.0)
-
-    def norm_beside(self, workload: Workload, power: float) -> float | None:
-        """`variance_norm` of the running sums before the last one beside it, which is the total."""
-        ratios = query_ratios(workload, self.sums)
-        if ratios is None or not self.sums.tells_total:
-            return None
-        reciprocal = self.nodes.reciprocal()
-        variances, explained = variances_beside(self.sums, self.u, self.w, reciprocal)
-        return power_mean(ratios[:-1] * (variances - explained), power)
-
-    @property
-    def recurrence(self) -> Factor:
-        """C."""
-        return self.factor
-
-    @property
-    def own_sums(self) -> tuple[RunningSums, Array]:
-        """The running sums that it is made for, and their variances."""
-        return self.sums, self.sums_variances
-
-    def made_for(self, workload: Workload) -> Strategy:
-        """The same C for running sums with other weights q of the queries: u q^2 is the same."""
-        ratios, sums = query_ratios(workload, self.sums), workload.running_sums
-        if ratios is None or sums is None or (ratios == 1).all():
-            return self
-        made = StreamStrategy(self.name, sums, self.u / ratios, self.w, self.nodes)
-        made.by_diameter = self.by_diameter
-        return made
-
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of the running sums that the strategy is made for."""
         ratios = query_ratios(workload, self.sums)
@@ -244,3 +212,43 @@ class AllRangesStrategy(ChainStrategy):
     def with_nodes(self, nodes: Nodes) -> Self:
         """The strategy of the same weights and other nodes."""
         return type(self)(self.name, self.w, nodes)
+
+
+@free_vector.register
+def _(strategy: StreamStrategy) -> Array:
+    """X^-1 1, shape (n,): where the total is one of the sums, differences of S e_n."""
+    if not strategy.sums.tells_total:
+        return free_vector.dispatch(Strategy)(strategy)
+    return np.diff(strategy._with_total, prepend=0.0)
+
+
+@norm_without_total.register
+def _(strategy: StreamStrategy, workload: Workload, power: float) -> float | None:
+    """`variance_norm` of the running sums before the last one beside it, which is the total."""
+    ratios = query_ratios(workload, strategy.sums)
+    if ratios is None or not strategy.sums.tells_total:
+        return None
+    reciprocal = strategy.nodes.reciprocal()
+    variances, explained = variances_beside(strategy.sums, strategy.u, strategy.w, reciprocal)
+    return power_mean(ratios[:-1] * (variances - explained), power)
+
+
+@factor_of.register
+def _(strategy: StreamStrategy) -> Factor:
+    """C."""
+    return strategy.factor
+
+
+@sums_of.register
+def _(strategy: StreamStrategy) -> tuple[RunningSums, Array]:
+    """The running sums that it is made for, and their variances."""
+    return strategy.sums, strategy.sums_variances
+
+
+@made_for.register
+def _(strategy: StreamStrategy, workload: Workload) -> Strategy:
+    """The same C for running sums with other weights q of the queries: u q^2 is the same."""
+    ratios, sums = query_ratios(workload, strategy.sums), workload.running_sums
+    if ratios is None or sums is None or (ratios == 1).all():
+        return strategy
+    return StreamStrategy(strategy.name, sums, strategy.u / ratios, strategy.w, strategy.nodes)

@@ -23,9 +23,10 @@ from numpy.typing import ArrayLike
 from pmldesign.privacy.neighbours import DistanceProfile, Neighbours, Norm
 from pmldesign.privacy.outward import raised, root_above
 from pmldesign.strategies.arguments import read_only
-from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.base import Strategy, inverse_known
 from pmldesign.strategies.beside import BesideStrategy
 from pmldesign.strategies.residuals import Contrasts
+from pmldesign.strategies.total import knows
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import Public
 from pmldesign.workloads.tables.marginals import MarginalsWorkload
@@ -98,7 +99,7 @@ class StructuredStrategy(Strategy):
         One that has all distances without its matrix keeps it from LEAST_BESIDE cells on. It helps
         where R is regular and has an inverse: that of R P follows.
         """
-        helps = self.regular and self.inverse_known and self.cells > WRITTEN_CELLS
+        helps = self.regular and inverse_known(self) and self.cells > WRITTEN_CELLS
         keeps = self.stays_beside or self.sizes or helps
         if public.kind != "records" or not keeps:
             return super()._beside(public)
@@ -211,3 +212,9 @@ def _same(y: Array) -> Array:
 def without_mean(table: Array) -> Array:
     """What a table tells beside the total: every column without its mean."""
     return np.asarray(table - table.mean(axis=0))
+
+
+@knows.register
+def _(strategy: StructuredStrategy, workload: Workload) -> bool:
+    """Whether both are over the same attributes."""
+    return strategy.products(workload) is not None

@@ -31,7 +31,10 @@ from pmldesign.privacy.neighbours import Neighbours, sensitivity_above
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import raised, root_above
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.beside import uncentred
+from pmldesign.strategies.online import factor_of, streaming_form, sums_of
 from pmldesign.strategies.participation.schema import AnyParticipation, participation_refusal
+from pmldesign.strategies.participation.strategy import without_participation
 from pmldesign.streams.recurrences import (
     Recurrence,
     States,
@@ -142,8 +145,8 @@ class Designed(OnLine):
 
     def _measured(self) -> float:
         """The same for C as its recurrence gives it."""
-        whole = self.strategy.once
-        factor = whole.recurrence
+        whole = without_participation(self.strategy)
+        factor = factor_of(whole)
         if factor is None:
             return self.sensitivity
         single, longest = whole.sensitivity, math.sqrt(float(factor.column_squares().max()))
@@ -199,10 +202,10 @@ class BesideTotal(OnLine):
             )
         self._asked = asked.open()
         self.remedy = f"the sum of all {strategy.cells} is public"
-        factor = strategy.recurrence
+        factor = factor_of(strategy)
         if factor is None:
             matrix = strategy.matrix[:, :-1] - strategy.matrix[:, -1:]
-            triangle = Strategy(strategy.name, matrix).streaming()
+            triangle = streaming_form(Strategy(strategy.name, matrix))
             self.recurrence: States | Window = Window(triangle)
             self._farthest = _farthest(triangle.matrix, 0.0)
         else:
@@ -250,12 +253,12 @@ def on_line_of(
     if strategy.participation is not None:
         raise participation_refusal()
     if workload is None:
-        sums, _ = strategy.own_sums or (None, None)
+        sums, _ = sums_of(strategy) or (None, None)
         assert sums is not None
         weights = (np.sqrt(squares) for squares in (sums.query_squares, sums.step_squares))
         workload = RunningWorkload(sums.rates, *weights)
     apart = strategy.sensitivity_under(Neighbours.REPLACE, "l2")
-    return BesideTotal(strategy.uncentred.scaled(1.0 / apart), workload)
+    return BesideTotal(uncentred(strategy).scaled(1.0 / apart), workload)
 
 
 def series_of(workload: Workload) -> tuple[Workload, int]:

@@ -17,6 +17,8 @@ import scipy
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.online import bands_of, factor_of, is_triangular, streaming_form
+from pmldesign.strategies.participation.strategy import without_participation
 from pmldesign.streams.rows import (
     COEFFICIENT_BITS,
     KEPT_BITS,
@@ -111,7 +113,7 @@ class Window:
 
     def __init__(self, strategy: Strategy) -> None:
         self.matrix, self.cells = strategy.matrix, strategy.cells
-        self.memory = strategy.bands.shape[1] - 1
+        self.memory = bands_of(strategy).shape[1] - 1
 
     def encoder(self) -> WholeWindow:
         """As `States.encoder`."""
@@ -132,8 +134,8 @@ class Window:
 
 def recurrence_of(strategy: Strategy) -> States | Window:
     """How a stream goes through a strategy; raises as `States` and `Window`."""
-    whole = strategy.once
-    factor = whole.recurrence
+    whole = without_participation(strategy)
+    factor = factor_of(whole)
     return Window(whole) if factor is None else States(whole.name, factor)
 
 
@@ -143,8 +145,8 @@ def lower_triangular(strategy: Strategy) -> Strategy:
     Raises:
         InvalidInputError: its rank is below n.
     """
-    if not strategy.once.triangular:
+    if not is_triangular(without_participation(strategy)):
         rows, cells = strategy.shape
         if rows != cells or scipy.linalg.bandwidth(strategy.matrix)[1]:
-            strategy = strategy.streaming()
+            strategy = streaming_form(strategy)
     return strategy.normalised()

@@ -18,6 +18,8 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.online import sums_of
+from pmldesign.strategies.participation.strategy import without_participation
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.intervals.dual import open_sums
 from pmldesign_solvers.operators.operator import Array, Indices
@@ -62,8 +64,8 @@ def question_of(strategy: Strategy, workload: Workload | None) -> Question:
     Raises:
         InvalidInputError: other queries, or more or fewer steps than the strategy has.
     """
-    whole, starts = strategy.once, None
-    sums, variances = whole.own_sums or (None, None)
+    whole, starts = without_participation(strategy), None
+    sums, variances = sums_of(whole) or (None, None)
     if workload is not None:
         sums, starts = workload.whole.running_sums, window_starts(workload.whole)
     if starts is not None:

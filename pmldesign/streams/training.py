@@ -27,6 +27,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from pmldesign.arguments import doubles, positive, real_numbers, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.online import bands_of, factor_of
+from pmldesign.strategies.participation.strategy import without_participation
 from pmldesign.streams.noise import Owned
 from pmldesign.streams.recurrences import States
 from pmldesign.streams.sums import (
@@ -111,7 +113,7 @@ class CorrelatedNoise(Owned):
         self.dtype = np.dtype(dtype)
         if self.dtype not in (np.float32, np.float64):
             raise InvalidInputError(f"dtype must be float32 or float64, got {self.dtype}")
-        self._strategy = strategy.once
+        self._strategy = without_participation(strategy)
         self.cells = self._strategy.cells
         self._rows = _rows_of(self._strategy, self.width, self.dtype)
         self.memory = len(self._rows.kept)
@@ -275,10 +277,10 @@ class _Buffers:
 
 
 def _rows_of(strategy: Strategy, width: int, dtype: np.dtype[Any]) -> _Bands | _Buffers:
-    factor = strategy.recurrence
+    factor = factor_of(strategy)
     if factor is not None:
         return _Buffers(States(strategy.name, factor), width, dtype)
-    return _Bands(strategy.bands, width, dtype)
+    return _Bands(bands_of(strategy), width, dtype)
 
 
 class VectorStream(Owned):

@@ -11,6 +11,7 @@ import pmldesign as pml
 from pmldesign.designs import one_matrix
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.base import spare_answers
 from pmldesign.workloads import as_workload
 from pmldesign_solvers.certificate import upper_bound
 
@@ -40,7 +41,7 @@ def test_what_is_missed_is_seen_all_the_same():
     workload = as_workload(np.array([[1.0, 1.0, 0.0], [0.0, 1e-3, 1.0]]))
     partial = Strategy("partial", np.array([[1.0, 1.0, 0.0]]))
     for missed in (1.0, 1.001e-6, math.inf, math.nan):
-        partial.spare_answers(workload, missed)
+        spare_answers(partial, workload, missed)
         with pytest.raises(InvalidInputError, match="cannot answer"):
             partial.require_answers(workload)
     design = pml.factorize(workload).strategy

@@ -33,6 +33,7 @@ from pmldesign.strategies import (
     UnionQueries,
     WeightedTablesStrategy,
 )
+from pmldesign.strategies.total import varying
 
 mpmath.mp.dps = 60
 
@@ -162,7 +163,7 @@ EXACT_ROWS = {
     UnionQueries: lambda s: real(s.workload.to_dense()),
     RunningQueries: lambda s: real(s.workload.to_dense()),
     ProductStrategy: of_product,
-    BesideStrategy: lambda s: centred(exact_rows(s.whole)[s.whole.varying]),
+    BesideStrategy: lambda s: centred(exact_rows(s.whole)[varying(s.whole)]),
     BlockStrategy: of_blocks,
     WeightedTablesStrategy: of_weighted,
     AllRangesStrategy: of_stream,

@@ -10,6 +10,7 @@ import pmldesign as pml
 from pmldesign.errors import InvalidInputError, VerificationError
 from pmldesign.privacy import Neighbours
 from pmldesign.strategies import FactorStrategy, Strategy, as_participation, with_participation
+from pmldesign.strategies.participation.strategy import without_participation
 
 KINDS = (
     "normal",
@@ -207,7 +208,7 @@ def test_measurements_contradict_wrong_sensitivities(
     right = pml.mechanism(strategy, workload, participation=participation).sensitivity
     schema = as_participation(participation)
     single = getattr(strategy, "strategy", None) or pml.mechanism(strategy, workload).strategy
-    once = single.once.sensitivity
+    once = without_participation(single).sensitivity
     wrong = part * right if part < 1 else part * once * schema.times
     monkeypatch.setattr(kind, lambda *_: wrong)
     fresh = with_participation(single, schema)

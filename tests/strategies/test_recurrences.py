@@ -9,6 +9,7 @@ import pmldesign as pml
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
 from pmldesign.strategies import FactorStrategy, as_participation, with_participation
+from pmldesign.strategies.online import sums_of
 from pmldesign.workloads import RunningWorkload, as_workload
 from pmldesign_solvers.streams import RunningSums
 
@@ -45,7 +46,7 @@ def test_entries_variances_and_products_are_those_of_the_matrix(n, count):
     L = workload.to_dense() @ np.linalg.inv(C)
     assert np.allclose(strategy.matrix, C, rtol=1e-13)
     assert np.allclose(strategy.variances(workload), (L**2).sum(axis=1), rtol=1e-10)
-    assert np.allclose(strategy.own_sums[1], (L**2).sum(axis=1), rtol=1e-10)
+    assert np.allclose(sums_of(strategy)[1], (L**2).sum(axis=1), rtol=1e-10)
     other = np.ones((1, n))
     total = ((other @ np.linalg.inv(C)) ** 2).sum()
     assert strategy.variances(as_workload(other)) == pytest.approx([total])

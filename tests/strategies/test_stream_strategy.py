@@ -9,6 +9,7 @@ from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, Neighbours, PureDP
 from pmldesign.strategies import Strategy, StreamStrategy
+from pmldesign.strategies.online import streaming_form
 from pmldesign.workloads import RunningWorkload, parse_workload
 from pmldesign_solvers.norm import Status
 from pmldesign_solvers.streams import RunningSums
@@ -59,7 +60,7 @@ def test_all_else_is_that_of_the_matrix(designed):
             assert strategy.sensitivity_under(relation, norm) <= exact * (1 + 1e-9)
     other = parse_workload(f"total:{strategy.cells}")
     assert strategy.variances(other) == pytest.approx(plain.variances(other))
-    assert strategy.streaming().matrix == pytest.approx(strategy.matrix)
+    assert streaming_form(strategy).matrix == pytest.approx(strategy.matrix)
     with pytest.raises(InvalidInputError, match="cells"):
         strategy.variances(parse_workload("prefix:7"))
 

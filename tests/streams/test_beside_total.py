@@ -16,6 +16,7 @@ from pmldesign.files import write_strategy
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, ApproxPML, Neighbours
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.beside import uncentred
 from pmldesign.streams import (
     BesideTotal,
     Encoder,
@@ -109,7 +110,7 @@ def test_answers_are_the_queries_with_the_errors_beside_the_total(kind):
     n = strategy.cells
     x = np.random.default_rng(2).normal(size=n)
     _, deviations = stream.steps(x[:-1].tolist())
-    R, A = strategy.uncentred.matrix, workload.to_dense()
+    R, A = uncentred(strategy).matrix, workload.to_dense()
     R = R / max(np.linalg.norm(R[:, i] - R[:, j]) for i, j in combinations(range(n), 2))
     kernel = np.linalg.svd(np.ones((1, n)))[2][1:].T  # histograms that sum to zero
     L = A @ kernel @ np.linalg.pinv(R @ kernel, 1e-11)

@@ -21,6 +21,8 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import Mechanism
 from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import shortest
+from pmldesign.strategies.online import buffers_of
+from pmldesign.strategies.participation.strategy import without_participation
 from pmldesign_solvers.norm.solution import Status
 
 if TYPE_CHECKING:
@@ -175,7 +177,7 @@ def _searches(result: Optimized) -> list[Fact]:
 
 def _buffers(design: Design) -> int | None:
     """How many numbers a stream keeps; None for what is none."""
-    return design.strategy.once.buffers
+    return buffers_of(without_participation(design.strategy))
 
 
 def _kind(design: Design, words: str) -> list[Fact]:

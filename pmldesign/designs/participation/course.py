@@ -63,7 +63,11 @@ from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.epochs import EpochStrategy
 from pmldesign.strategies.participation.persons import ANY, PersonRows
 from pmldesign.strategies.participation.schema import Participation, SampledParticipation
-from pmldesign.strategies.participation.strategy import require_steps, with_participation
+from pmldesign.strategies.participation.strategy import (
+    require_steps,
+    with_participation,
+    without_participation,
+)
 from pmldesign.strategies.recurrent import FactorStrategy
 from pmldesign.workloads import Workload
 from pmldesign_solvers.certificate.cells import Certificate
@@ -147,7 +151,7 @@ def _panel(
         return None
     epochs = replace(options, participation=Participation(years, 1, fixed=True))
     strategies = [
-        solve(factor, 2.0, asked).strategy.once
+        without_participation(solve(factor, 2.0, asked).strategy)
         for number, factor in enumerate(factors)
         for asked in [epochs if number == place else options]
     ]
@@ -336,7 +340,7 @@ def _akin(
     bounds += of_akin(workload, found)
     yield (
         "the one for running sums",
-        Strategy("design", found.strategy.once.matrix),
+        Strategy("design", without_participation(found.strategy).matrix),
     )
     watch.follow(found)
 

@@ -21,7 +21,8 @@ from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.outward import UNIT
 from pmldesign.strategies import Strategy
-from pmldesign.strategies.participation.strategy import with_participation
+from pmldesign.strategies.online import factor_of
+from pmldesign.strategies.participation.strategy import with_participation, without_participation
 from pmldesign.strategies.recurrent import FactorStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.weighting import weighted
@@ -68,7 +69,7 @@ def solve_largest(
     try:
         for _ in range(ROUNDS[fixed]):
             found = solve(weighted(workload, np.sqrt(u)), watch.options)
-            whole = _for_sums(found.strategy.once, workload)
+            whole = _for_sums(without_participation(found.strategy), workload)
             strategy = with_participation(whole, options.schema).normalised()
             reached = value(workload, strategy)
             if reached < upper:
@@ -104,7 +105,7 @@ def solve_largest(
 
 def _for_sums(strategy: Strategy, workload: Workload) -> Strategy:
     """C as a strategy for other weights of the queries, by its recurrence if it has one."""
-    factor, sums = strategy.recurrence, workload.running_sums
+    factor, sums = factor_of(strategy), workload.running_sums
     if factor is None or sums is None or factor.decays.max() > 1.0:
         return Strategy("design", strategy.matrix)
     return FactorStrategy("design", sums, factor.diagonal, factor.gains, factor.decays)

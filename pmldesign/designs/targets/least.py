@@ -53,6 +53,8 @@ from pmldesign.privacy.outward import at_least, at_most
 from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.baselines.registry import usual_baselines
+from pmldesign.strategies.online import made_for
+from pmldesign.strategies.participation.strategy import without_participation
 from pmldesign.workloads import Workload, WorkloadLike, as_workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.norm.solution import Status
@@ -414,7 +416,7 @@ def _of_designs(
         asked.question.workload,
         promise,
         p=math.inf,
-        starts=[design.strategy.once],
+        starts=[without_participation(design.strategy)],
         effort=options.effort,
         time_limit=asked.deadline,
         callback=options.callback,
@@ -441,7 +443,7 @@ def _at_least(asked: TargetQuestion, design: Design, best: Answer) -> float:
 def _mechanism_of(best: Answer, queries: Workload) -> Mechanism:
     """The mechanism on the queries themselves, which a stream answers as well."""
     measured = best.factorization.strategy
-    strategy, noise, calibration = measured.made_for(queries), best.noise, best.calibration
+    strategy, noise, calibration = made_for(measured, queries), best.noise, best.calibration
     factorization = answer(strategy, queries, best.factorization.neighbours)
     if strategy is not measured:  # by rounding other noise
         promise, near = calibration.guarantee, calibration.scale

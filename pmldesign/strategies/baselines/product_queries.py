@@ -43,6 +43,7 @@ from pmldesign.strategies.baselines.written_queries import differing_queries, di
 from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.sensitivity import diameter_of_product
 from pmldesign.strategies.structured import StructuredStrategy
+from pmldesign.strategies.total import free_vector
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.tables.base import asks_total
 from pmldesign.workloads.union import products_over
@@ -92,10 +93,6 @@ class UnionQueries(StructuredStrategy):
         """A^+ y, shape (n,) or (n, c), for measurements y of shape (r,) or (r, c)."""
         return self._alike.gram_inverse(self.workload.rmatvec(measurements))
 
-    def free_vector(self) -> Array:
-        """(A^T A)^+ 1, shape (n,)."""
-        return self._alike.free_vector()
-
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine, as `Strategy.require_answers`."""
         self._alike.require_answers(workload)
@@ -116,8 +113,7 @@ class UnionQueries(StructuredStrategy):
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
         """All columns as far away as the farthest two; of few different ones all distances."""
-        few = self.columns <= WRITTEN_CELLS and not self.by_diameter
-        return None if few else super().distance_profile(norm)
+        return None if self.columns <= WRITTEN_CELLS else super().distance_profile(norm)
 
     def pair_distances(self, norm: Norm) -> tuple[Array, Indices | None, int]:
         """Distances of all pairs of different columns, from A^T A on these."""
@@ -261,3 +257,9 @@ def _block(matrix: Array) -> Strategy:
     kept = values > RANK_CUTOFF * values[0]
     values, rows = values[kept], rows[kept]
     return Strategy("workload", values[:, None] * rows, rows.T / values)
+
+
+@free_vector.register
+def _(strategy: UnionQueries) -> Array:
+    """(A^T A)^+ 1, shape (n,)."""
+    return free_vector(strategy._alike)

@@ -25,6 +25,7 @@ from pmldesign.strategies.baselines.written_queries import (
     RunningQueries,
     as_matrix,
 )
+from pmldesign.strategies.total import varying
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
@@ -74,14 +75,6 @@ class QueriesStrategy(RegularStrategy):
         """A, shape (m, n), float64, read-only; refused if too large."""
         return as_matrix(self.workload) if self._written is None else self._written
 
-    @cached_property
-    def varying(self) -> Flags:
-        """Which queries ask for more than the total, shape (m,); all of them on one cell."""
-        n = self.cells
-        squares = self.workload.row_quadratic(np.eye(n))
-        kept = self.workload.row_quadratic(np.eye(n) - 1 / n) > CONSTANT * squares
-        return kept if kept.any() else ~kept
-
     def measure(self, x: Array) -> Array:
         """A x, shape (m,) or (m, c), for a histogram x of shape (n,) or several, (n, c)."""
         return self.workload.matvec(np.asarray(x, dtype=np.float64))
@@ -122,7 +115,7 @@ def workload_strategy(workload: Workload) -> Strategy:
         InvalidInputError: A is zero, or has no such structure and is too large to be written out.
     """
     measured = _structured(workload) or _whole(workload)
-    measured.workload = workload
+    measured._queries = workload
     return measured
 
 
@@ -191,3 +184,12 @@ def _inverse(factor: Array) -> Array:
     """G^-1 from the factor of G, whose diagonal is positive."""
     inverse = np.tril(scipy.linalg.lapack.dpotri(factor, lower=1)[0])
     return np.asarray(inverse + np.tril(inverse, -1).T)
+
+
+@varying.register
+def _(strategy: QueriesStrategy) -> Flags:
+    """Which queries ask for more than the total, shape (m,); all of them on one cell."""
+    n = strategy.cells
+    squares = strategy.workload.row_quadratic(np.eye(n))
+    kept = strategy.workload.row_quadratic(np.eye(n) - 1 / n) > CONSTANT * squares
+    return kept if kept.any() else ~kept

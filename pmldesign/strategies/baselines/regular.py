@@ -20,6 +20,7 @@ from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.beside import BesideStrategy
+from pmldesign.strategies.total import free_vector, varying
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array, Flags
@@ -66,13 +67,6 @@ class RegularStrategy(Strategy):
         return super().sensitivity_under(neighbours, norm)
 
     @cached_property
-    def varying(self) -> Flags:
-        """Which measurements tell more than the total, shape (r,); all of them on one cell."""
-        spread: Array = np.ptp(self.matrix, axis=1)
-        kept: Flags = spread > CONSTANT * np.abs(self.matrix).max(axis=1)
-        return kept if kept.any() else ~kept
-
-    @cached_property
     def _inverse_and_rank(self) -> tuple[Array, int]:
         return read_only(self.inverse_gram @ self.matrix.T), self.cells
 
@@ -81,10 +75,20 @@ class RegularStrategy(Strategy):
         self.require_answers(workload)
         return workload.row_quadratic(self.inverse_gram).clip(min=0.0)
 
-    def free_vector(self) -> Array:
-        """G^-1 1, shape (n,)."""
-        return np.asarray(self.inverse_gram.sum(axis=0))
-
     def _beside(self, public: Public) -> Strategy:
         """R P, with its inverse where the number of records is public."""
         return BesideStrategy(self) if public.kind == "records" else super()._beside(public)
+
+
+@varying.register
+def _(strategy: RegularStrategy) -> Flags:
+    """Which measurements tell more than the total, shape (r,); all of them on one cell."""
+    spread: Array = np.ptp(strategy.matrix, axis=1)
+    kept: Flags = spread > CONSTANT * np.abs(strategy.matrix).max(axis=1)
+    return kept if kept.any() else ~kept
+
+
+@free_vector.register
+def _(strategy: RegularStrategy) -> Array:
+    """G^-1 1, shape (n,)."""
+    return np.asarray(strategy.inverse_gram.sum(axis=0))

@@ -24,7 +24,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Norm
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import read_only
-from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.online import bands_of, is_triangular
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign_solvers.operators.operator import Array
@@ -47,7 +47,6 @@ class ToeplitzStrategy(StructuredStrategy):
     """
 
     regular: ClassVar[bool] = True
-    triangular: ClassVar[bool] = True
     non_negative: ClassVar[bool] = True
 
     def __init__(self, name: str, coefficients: Array, answers: Array, rate: float) -> None:
@@ -95,20 +94,10 @@ class ToeplitzStrategy(StructuredStrategy):
         check_entries(f"the inverse of strategy {self.name!r}", self.shape)
         return read_only(np.tril(scipy.linalg.toeplitz(reciprocal(self.coefficients)))), self.cells
 
-    @property
-    def bands(self) -> Array:
-        """R_(t, t - h), the same in each row."""
-        last = int(np.flatnonzero(self.coefficients)[-1])
-        return np.broadcast_to(self.coefficients[: last + 1], (self.cells, last + 1))
-
     def scaled(self, factor: float) -> ToeplitzStrategy:
         """R times a positive number."""
         scaled = self.coefficients * factor, self.answers / factor
         return ToeplitzStrategy(self.name, *scaled, self.rate)
-
-    def streaming(self) -> Strategy:
-        """The strategy itself: it is lower triangular."""
-        return self.renamed(f"{self.name} (streaming)")
 
 
 def toeplitz_rate(workload: Workload) -> float | None:
@@ -202,3 +191,16 @@ def _require_rate(workload: Workload) -> float:
 def _root(n: int, rate: float) -> Array:
     """f(k) rate^k."""
     return np.asarray(root(n) * rate ** np.arange(n))
+
+
+@bands_of.register
+def _(strategy: ToeplitzStrategy) -> Array:
+    """R_(t, t - h), the same in each row."""
+    last = int(np.flatnonzero(strategy.coefficients)[-1])
+    return np.broadcast_to(strategy.coefficients[: last + 1], (strategy.cells, last + 1))
+
+
+@is_triangular.register
+def _(strategy: ToeplitzStrategy) -> bool:  # noqa: ARG001
+    """All of them are."""
+    return True

@@ -15,7 +15,7 @@ import numpy as np
 from pmldesign.privacy.neighbours import Neighbours, Norm
 from pmldesign.privacy.outward import UNIT, factor_above, size, unscaled
 from pmldesign.strategies.arguments import read_only, strategy_matrix
-from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.base import Strategy, measured_queries
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import Array, Indices, column_blocks
@@ -128,14 +128,14 @@ class RunningQueries(WrittenQueries):
 
 def in_pairs(strategy: Strategy) -> Strategy:
     """The same with the distances of all pairs of columns, however many; of counts from A^T A."""
-    queries = strategy.workload
+    queries = measured_queries(strategy)
     if queries is not None and queries.binary:
         other: Strategy = BinaryQueries(queries)
     elif isinstance(strategy, WrittenQueries):
         other = copy(strategy)
     else:
         other = Strategy(strategy.name, strategy.matrix)
-    other.by_diameter = False
+    other.all_pairs = True
     return other
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.nested.tables import RegionTablesStrategy
+from pmldesign.strategies.total import knows
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.nested.regions import RegionsWorkload
 from pmldesign.workloads.public import NOTHING, Public
@@ -59,10 +60,6 @@ class RegionsStrategy(RegionTablesStrategy):
         weights = self.weights[0] * factor
         return RegionsStrategy(self.name, self.tree, weights, public=self.public)
 
-    def knows(self, workload: Workload) -> bool:
-        """Whether these are counts of the same regions, which structure answers."""
-        return isinstance(workload, RegionsWorkload) and workload.tree.same(self.tree)
-
     def _answers(self, workload: Workload) -> Array:
         assert isinstance(workload, RegionsWorkload)
         places = self.tree.place_of_node[workload.asked]
@@ -81,3 +78,9 @@ def from_nodes(name: str, parents: ArrayLike, node_weights: Array) -> RegionsStr
     places = np.zeros(tree.places)
     np.maximum.at(places, tree.place_of_node, weights)
     return RegionsStrategy(name, tree, places)
+
+
+@knows.register
+def _(strategy: RegionsStrategy, workload: Workload) -> bool:
+    """Whether these are counts of the same regions, which structure answers."""
+    return isinstance(workload, RegionsWorkload) and workload.tree.same(strategy.tree)

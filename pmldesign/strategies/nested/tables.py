@@ -35,6 +35,7 @@ from pmldesign.privacy.outward import raised
 from pmldesign.strategies.arguments import LARGEST_ENTRY, read_only, require_measurements
 from pmldesign.strategies.nested.coordinates import Coordinates
 from pmldesign.strategies.structured import StructuredStrategy
+from pmldesign.strategies.total import free_vector, knows, tells_total
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.nested.regions import tops_of
 from pmldesign.workloads.nested.tables import (
@@ -206,22 +207,14 @@ class RegionTablesStrategy(StructuredStrategy):
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine."""
-        if self.regular or not self.knows(workload.inner):
+        if self.regular or not knows(self, workload.inner):
             super().require_answers(workload)
         else:
             self.variances(workload)
 
-    def knows(self, workload: Workload) -> bool:
-        """Whether these are tables at the same regions, which structure answers."""
-        return (
-            isinstance(workload, RegionTablesWorkload)
-            and workload.sizes == self.sizes
-            and workload.tree.same(self.tree)
-        )
-
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
-        if not self.knows(workload.inner) or not workload.public.agrees(self.public):
+        if not knows(self, workload.inner) or not workload.public.agrees(self.public):
             return super().variances(workload)
         return self._answers(workload.inner)
 
@@ -244,19 +237,6 @@ class RegionTablesStrategy(StructuredStrategy):
                 )
             values.append((part.scales[:, None] ** 2 * variances).ravel())
         return np.concatenate(values)
-
-    @property
-    def tells_total(self) -> bool:
-        """Whether R determines the total of its cells."""
-        total = self._sweep.variances[self.spaces.total]
-        return bool(total[self.tree.root] * self._per_answer.max() < UNKNOWN)
-
-    def free_vector(self) -> Array:
-        """(R^T R)^+ 1, shape (n,): the covariances of all cells with the total."""
-        kind, sweep = self.spaces.total, self._sweep
-        of_total = Sweep(sweep.below[kind], sweep.elsewhere[kind], sweep.variances[kind])
-        covariances = with_total(self.tree, self._precisions[kind], of_total)
-        return np.multiply.outer(covariances, self.coordinates.free()).ravel()
 
     def scaled(self, factor: float) -> RegionTablesStrategy:
         """R times a positive number."""
@@ -349,3 +329,29 @@ def from_table_nodes(
     for row, of_nodes in zip(places, weights, strict=True):
         np.maximum.at(row, tree.place_of_node, of_nodes)
     return RegionTablesStrategy(name, tree, sizes, tables, places, ordered)
+
+
+@tells_total.register
+def _(strategy: RegionTablesStrategy) -> bool:
+    """Whether R determines the total of its cells."""
+    total = strategy._sweep.variances[strategy.spaces.total]
+    return bool(total[strategy.tree.root] * strategy._per_answer.max() < UNKNOWN)
+
+
+@free_vector.register
+def _(strategy: RegionTablesStrategy) -> Array:
+    """(R^T R)^+ 1, shape (n,): the covariances of all cells with the total."""
+    kind, sweep = strategy.spaces.total, strategy._sweep
+    of_total = Sweep(sweep.below[kind], sweep.elsewhere[kind], sweep.variances[kind])
+    covariances = with_total(strategy.tree, strategy._precisions[kind], of_total)
+    return np.multiply.outer(covariances, strategy.coordinates.free()).ravel()
+
+
+@knows.register
+def _(strategy: RegionTablesStrategy, workload: Workload) -> bool:
+    """Whether these are tables at the same regions, which structure answers."""
+    return (
+        isinstance(workload, RegionTablesWorkload)
+        and workload.sizes == strategy.sizes
+        and workload.tree.same(strategy.tree)
+    )

@@ -46,7 +46,8 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.baselines.toeplitz import ToeplitzStrategy
 from pmldesign.strategies.identity_and_rows import IdentityAndRows
 from pmldesign.strategies.participation.epochs import EpochStrategy
-from pmldesign.strategies.participation.persons import ANY, PersonRows, of_one_row
+from pmldesign.strategies.participation.person_distances import of_one_row
+from pmldesign.strategies.participation.persons import ANY, PersonRows
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.strategies.recurrent import FactorStrategy, RecurrentStrategy
 from pmldesign.strategies.streams import StreamStrategy

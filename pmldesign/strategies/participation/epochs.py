@@ -24,6 +24,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.outward import UNIT, raised
 from pmldesign.strategies.arguments import read_only
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.online import is_triangular, sums_of
 from pmldesign.strategies.participation.schema import Participation
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.running import is_same_sums
@@ -55,7 +56,6 @@ class EpochStrategy(Strategy):
     """
 
     regular: ClassVar[bool] = True
-    triangular: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -138,11 +138,6 @@ class EpochStrategy(Strategy):
         rest = reciprocal.constant + terms.sum() - explained
         return np.asarray(rest + reciprocal.origin * self.epochs.row_norms(self.weights))
 
-    @property
-    def own_sums(self) -> tuple[RunningSums, Array]:
-        """The running sums that it is made for, and their variances."""
-        return self.sums, self.sums_variances
-
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """The sum of the variances of its own running sums."""
         if power != 1 or not is_same_sums(workload, self.sums):
@@ -162,6 +157,14 @@ class EpochStrategy(Strategy):
         """The same strategy scaled to sensitivity 1 under its own participation."""
         return self.scaled(1.0 / self.epoch_sensitivity)
 
-    def streaming(self) -> Strategy:
-        """The strategy itself: C is lower triangular."""
-        return self.renamed(f"{self.name} (streaming)")
+
+@sums_of.register
+def _(strategy: EpochStrategy) -> tuple[RunningSums, Array]:
+    """The running sums that it is made for, and their variances."""
+    return strategy.sums, strategy.sums_variances
+
+
+@is_triangular.register
+def _(strategy: EpochStrategy) -> bool:  # noqa: ARG001
+    """All of them are."""
+    return True

@@ -17,7 +17,9 @@ from pmldesign.privacy.outward import raised
 from pmldesign.privacy.sampled_steps import Sampling
 from pmldesign.strategies.arguments import not_lower_triangular
 from pmldesign.strategies.base import Strategy
-from pmldesign.strategies.participation.persons import PersonRows, person_sensitivity
+from pmldesign.strategies.online import bands_of, is_triangular, made_for, streaming_form
+from pmldesign.strategies.participation.person_distances import person_sensitivity
+from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.schema import (
     AnyParticipation,
     SampledParticipation,
@@ -43,11 +45,6 @@ class ParticipationStrategy(Strategy):
         self.name, self.shape, self.public = whole.name, whole.shape, whole.public
         self.whole, self.participation = whole, participation
         self._sensitivities: dict[tuple[Neighbours, Norm], float] = {}
-
-    @property
-    def once(self) -> Strategy:
-        """R."""
-        return self.whole
 
     @property
     def matrix(self) -> Array:
@@ -145,9 +142,9 @@ class ParticipationStrategy(Strategy):
         if not isinstance(schema, SampledParticipation) or schema.rate == 1:
             return None
         whole = self.whole
-        if not (whole.triangular or type(whole) is Strategy or whole.cells <= WRITTEN_CELLS):
+        if not (is_triangular(whole) or type(whole) is Strategy or whole.cells <= WRITTEN_CELLS):
             raise not_lower_triangular(self.name)
-        bands = whole.bands.shape[1]
+        bands = bands_of(whole).shape[1]
         if bands > schema.apart:
             raise InvalidInputError(
                 f"strategy {self.name!r} has {bands} bands, and amplification by sampling is for"
@@ -168,15 +165,6 @@ class ParticipationStrategy(Strategy):
             key: raised(value * factor, units) for key, value in self._sensitivities.items()
         }
         return scaled
-
-    def made_for(self, workload: Workload) -> Strategy:
-        """The same R for running sums that have other weights of the queries."""
-        made = self.whole.made_for(workload)
-        return self if made is self.whole else with_participation(made, self.participation)
-
-    def streaming(self) -> Strategy:
-        """The lower-triangular strategy of the same Gram matrix."""
-        return ParticipationStrategy(self.whole.streaming(), self.participation)
 
 
 def require_steps(workload: Workload, participation: AnyParticipation) -> None:
@@ -199,13 +187,18 @@ def require_steps(workload: Workload, participation: AnyParticipation) -> None:
     )
 
 
+def without_participation(strategy: Strategy) -> Strategy:
+    """R for people who take part once."""
+    return strategy.whole if isinstance(strategy, ParticipationStrategy) else strategy
+
+
 def with_participation(strategy: Strategy, participation: AnyParticipation | None) -> Strategy:
     """The strategy for so many participations, in place of its own.
 
     Raises:
         InvalidInputError: a participation that no step allows.
     """
-    strategy = strategy.once
+    strategy = without_participation(strategy)
     if participation is None:
         return strategy
     if isinstance(participation, SampledParticipation) and participation.open:
@@ -214,3 +207,16 @@ def with_participation(strategy: Strategy, participation: AnyParticipation | Non
             f" guarantee; say it here, such as sampled,every=16,rate={16 * participation.rate:g}"
         )
     return ParticipationStrategy(strategy, participation)
+
+
+@made_for.register
+def _(strategy: ParticipationStrategy, workload: Workload) -> Strategy:
+    """The same R for running sums that have other weights of the queries."""
+    made = made_for(strategy.whole, workload)
+    return strategy if made is strategy.whole else with_participation(made, strategy.participation)
+
+
+@streaming_form.register
+def _(strategy: ParticipationStrategy) -> Strategy:
+    """The lower-triangular strategy of the same Gram matrix."""
+    return ParticipationStrategy(streaming_form(strategy.whole), strategy.participation)

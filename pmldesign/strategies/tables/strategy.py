@@ -57,6 +57,7 @@ from pmldesign.strategies.residuals import (
 from pmldesign.strategies.sensitivity import product_labels
 from pmldesign.strategies.structured import CountsStrategy, Term, without_mean
 from pmldesign.strategies.tables.distances import Columns, TableDistances
+from pmldesign.strategies.total import tells_total
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, Public
 from pmldesign.workloads.tables.base import (
@@ -267,11 +268,6 @@ class TablesStrategy(CountsStrategy):
         check_entries(f"the histogram of strategy {self.name!r}", (self.cells, 1))
         return self._tables([tuple(range(len(self.sizes)))], measurements)[0]
 
-    @property
-    def tells_total(self) -> bool:
-        """Whether R determines the total of its cells."""
-        return () in self._precision
-
     def answer(self, workload: Workload, measurements: Array) -> Array:
         """L y = A R^+ y, shape (m,), for measurements y of shape (r,).
 
@@ -431,3 +427,9 @@ class QueryPairs:
             self._numbers[key] = (queries, len(self._asked))
             self._asked.append(pairs)
         return self._numbers[key][1]
+
+
+@tells_total.register
+def _(strategy: TablesStrategy) -> bool:
+    """Whether R determines the total of its cells."""
+    return () in strategy._precision

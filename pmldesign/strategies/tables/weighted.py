@@ -32,7 +32,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import compress
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,11 +51,6 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
 from pmldesign_solvers.tables.free_vector import Measured
 
-if TYPE_CHECKING:
-    from pmldesign.strategies.row_kinds import RowKinds
-
-MOST_ROWS = 2**28
-"""Entries of all kinds of rows of L, some formed at a time: a quarter of a minute."""
 WRITTEN_DISTANCES = 2**30
 """Most differences of entries that are formed for exact distances of columns (a second or two)."""
 FULL_RANK = 1e-12
@@ -200,12 +194,6 @@ class WeightedTablesStrategy(CountsStrategy):
         columns = dict.fromkeys(set().union(*self.subsets), COUNTS)
         columns |= {i: Columns.of(D) for i, D in self.designs.items() if i in columns}
         return TableDistances(self.sizes, columns, self.subsets, self.weights)
-
-    def row_kinds(self, workload: Workload, most: int) -> Sequence[RowKinds] | None:
-        """The rows of L by kinds, table by table."""
-        from pmldesign.strategies.row_kinds import kinds_of_tables
-
-        return kinds_of_tables(self, workload, MOST_ROWS, most)
 
     def estimate(self, measurements: Array) -> Array:
         """A histogram with the coordinates that were measured, as `TablesStrategy.estimate`."""
