@@ -7,7 +7,7 @@ __getattr__ = face(
     {
         "baselines": "Baselines",
         "cubes": "is_small",
-        "dispatch": "ROUTES factorize route solve",
+        "dispatch": "ROUTES choose factorize solve",
         "flow": "optimize",
         "optimized": "Optimized",
         "gaussian_pml_search": "gaussian_design",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from pmldesign.designs.nested import solve_regions
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design, as_design, as_invalid_input, evaluated
-from pmldesign.designs.structured import as_product, solve_factors
+from pmldesign.designs.structured import Solve, as_product, solve_factors
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
@@ -25,9 +24,6 @@ from pmldesign_solvers.certificate.pairs import lower_bound
 from pmldesign_solvers.norm.marginals import solve_marginals
 from pmldesign_solvers.norm.solve import solve_norm
 from pmldesign_solvers.operators.dense import DenseOperator
-
-Solve = Callable[[Workload, float, DesignOptions], Design]
-"""`dispatch.solve`."""
 
 
 def solve_beside(workload: Workload, p: float, options: DesignOptions, solve: Solve) -> Design:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pmldesign.designs.one_matrix import solve_matrix
 from pmldesign.designs.options import DesignOptions
 from pmldesign.designs.results import Design, as_design, as_invalid_input, evaluated
 from pmldesign.errors import InvalidInputError
@@ -47,6 +48,7 @@ from pmldesign.strategies.baselines.nested import (
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign_solvers.certificate.cells import Certificate
+from pmldesign_solvers.limits import DENSE_CELLS, REGION_CELLS_AT_INF
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, Flags, dual_norm, power_mean
 from pmldesign_solvers.tables import free_vector
 from pmldesign_solvers.tables.frames import frame, root_of
@@ -61,6 +63,9 @@ if TYPE_CHECKING:
 
 NUMBER_ROUNDING = 1e-11
 """Relative, of t and h."""
+LOOSE = 0.01
+"""Gap of counts or tables of regions from which on one matrix of up to DENSE_CELLS cells is tried:
+trees of ten levels and more, weights that differ from place to place, many tables, and p = inf."""
 STEPS = 60
 """Of the descent of weights: on 324,000 regions all but 0.002 % is gained in as many."""
 
@@ -136,6 +141,16 @@ def _shares_of_tables(workload: RegionTablesWorkload, p: float, known: Flags | N
     shares = Shares(workload.tree, squares.sum(axis=0), p).best_of_levels()
     variances = swept(workload.tree, shares).variances[workload.tree.place_of_node]
     return np.array([power_mean(row * variances, p / 2) for row in squares])
+
+
+def solve_nested(workload: NestedWorkload, p: float, options: DesignOptions) -> Design:
+    """A count for each region, or one matrix if that is far from its bound."""
+    design = solve_regions(workload, p, options)
+    small = workload.shape[1] <= (REGION_CELLS_AT_INF if math.isinf(p) else DENSE_CELLS)
+    close = design.certificate.gap <= max(LOOSE, options.rel_gap)
+    if close or not small or options.replace or options.stopping.deadline.over():
+        return design
+    return design.join(solve_matrix(workload, p, options), options)
 
 
 def solve_regions(

@@ -25,22 +25,22 @@ from pmldesign.designs.tables import question, solve_counts, solve_tables
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
+from pmldesign.strategies.baselines.elementary import product_strategy
 from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.strategies.streams import AllRangesStrategy, StreamStrategy
 from pmldesign.workloads import (
     MarginalsWorkload,
-    RangeWorkload,
     TablesWorkload,
     UnionWorkload,
     Workload,
 )
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.public import RECORDS
-from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload
+from pmldesign.workloads.running import MOST_ARRAYS
 from pmldesign.workloads.union import by_attribute, products_over
 from pmldesign_solvers.certificate.cells import Certificate
-from pmldesign_solvers.certificate.pairs import lower_of_weights
+from pmldesign_solvers.certificate.pairs import best_duals, lower_of_weights
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import AllRanges
@@ -51,6 +51,8 @@ from pmldesign_solvers.unions.product_basis import Basis, ProductDesign, residua
 LOOSE = 0.01
 """Gap of tables from which on a product basis is tried: below, it has gained 0.1 % at most in ten
 times as long."""
+FACTOR_GAP = 1e-4
+"""Of the factors of a product, at most, for bounds under replace that need not meet."""
 EQUAL_COLUMNS = 1e-9
 """Relative squared distance of columns that count as equal."""
 
@@ -58,13 +60,46 @@ Parts = Sequence[Sequence[Workload]]
 """For every part of a union its factors, one for each attribute."""
 Dual = tuple[Array, Array]
 """Weights u of queries and w of cells."""
+Solve = Callable[[Workload, float, DesignOptions], Design]
+"""`dispatch.solve`."""
+
+
+def solve_product(workload: Workload, p: float, options: DesignOptions, solve: Solve) -> Design:
+    """The product of the factors' designs, as what it is worth for the neighbours that are asked.
+
+    Raises:
+        InvalidInputError: nothing but the total under replace.
+    """
+    if not options.replace:
+        return _by_factor(workload, p, options, solve)
+    if all(is_total(factor) for factor in workload.factors):
+        raise InvalidInputError(
+            f"workload {workload.name!r}: it asks for nothing but the total, which is public under "
+            "replace; take add-remove neighbours to protect the total"
+        )
+    close = min(options.rel_gap, FACTOR_GAP)
+    single = replace(options, neighbours=Neighbours.ADD_REMOVE, rel_gap=close)
+    design = _by_factor(workload, p, single, solve)
+    duals = [
+        (factor, u, w) for factor, (u, w) in zip(workload.factors, design.dual_factors, strict=True)
+    ]
+    lower, best = best_duals(duals, p)
+    design = replace(design, dual_factors=tuple((u, w) for _, u, w in best))
+    return as_pairs(workload, [workload.factors], design, lower, p, options)
+
+
+def _by_factor(workload: Workload, p: float, options: DesignOptions, solve: Solve) -> Design:
+    factors = [(factor, options.neighbours) for factor in workload.factors]
+    designs = solve_factors(factors, p, options, solve)
+    strategy = product_strategy([design.strategy for design in designs])
+    return as_product(workload, p, options, designs, strategy)
 
 
 def solve_factors(
     factors: Sequence[tuple[Workload, Neighbours]],
     p: float,
     options: DesignOptions,
-    solve: Callable[[Workload, float, DesignOptions], Design],
+    solve: Solve,
 ) -> list[Design]:
     """The design of every factor, each for its own neighbours; equal ones are solved once."""
     # (1 + gap/k)^k <= 1 + 1.8 gap for gap <= 1: leave room for the product of the factors' gaps
@@ -198,9 +233,7 @@ def solve_stream(workload: Workload, p: float, options: DesignOptions) -> Design
     return evaluated(design, design.strategy.scaled(1.0 / apart), certificate, options)
 
 
-def solve_all_ranges(
-    workload: RangeWorkload | AllRangesWorkload, p: float, options: DesignOptions
-) -> Design:
+def solve_all_ranges(workload: Workload, p: float, options: DesignOptions) -> Design:
     """Solve all intervals, without arrays of them at p = 2.
 
     Raises:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pmldesign.designs import ROUTES, DesignOptions, route, solve
+from pmldesign.designs import ROUTES, DesignOptions, choose, solve
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
 from pmldesign.workloads import RegionsWorkload, TablesWorkload, as_workload
@@ -17,24 +17,24 @@ def beside(workload, known):
 COUNTIES = RegionsWorkload("counties", Tree([-1] + [0] * 600), np.ones(601))
 TABLE = [
     ("prefix:8", {}, "one matrix"),
-    ("prefix:8", {"method": "primal"}, "semidefinite program"),
-    ("prefix:4*prefix:4", {"method": "dual"}, "semidefinite program"),
-    ("prefix:4*prefix:4", {}, "product, factor by factor"),
+    ("prefix:8", {"method": "primal"}, "one matrix"),
+    ("prefix:4*prefix:4", {"method": "dual"}, "one matrix"),
+    ("prefix:4*prefix:4", {}, "product"),
     ("prefix:4*prefix:4", {"neighbours": "replace"}, "one matrix"),
-    ("prefix:64*prefix:64", {"neighbours": "replace"}, "large product under replace"),
-    ("marginals:2,3,4,ways=2", {}, "marginals"),
-    ("marginals:10^100,ways=2", {"neighbours": "replace"}, "marginals"),
+    ("prefix:64*prefix:64", {"neighbours": "replace"}, "product"),
+    ("marginals:2,3,4,ways=2", {}, "tables of counts"),
+    ("marginals:10^100,ways=2", {"neighbours": "replace"}, "tables of counts"),
     ("prefix:8*total:8+total:8*prefix:8", {}, "one matrix"),
-    ("prefix:64*histogram:64+total:64*prefix:64", {}, "large union of products"),
+    ("prefix:64*histogram:64+total:64*prefix:64", {}, "union of products"),
     ("prefix:64*histogram:64+total:64*prefix:64", {"neighbours": "replace"}, None),
     (np.eye(3), {}, "one matrix"),
-    ("at-most:10^5,ways=2", {}, "tables that overlap"),
-    ("prefix:1025", {}, "stream"),
-    ("prefix:1025", {"neighbours": "replace"}, "stream"),
-    ("prefix:8", {"buffers": 3}, "stream"),
-    ("all-range:6000", {}, "all ranges"),
-    (TablesWorkload([3, 4], [(0,), (1,)]), {}, "tables of plain attributes"),
-    (TablesWorkload([as_workload("prefix:3"), 4], [(0, 1)]), {}, "single table"),
+    ("at-most:10^5,ways=2", {}, "overlapping tables"),
+    ("prefix:1025", {}, "running sums and all ranges"),
+    ("prefix:1025", {"neighbours": "replace"}, "running sums and all ranges"),
+    ("prefix:8", {"buffers": 3}, "running sums and all ranges"),
+    ("all-range:6000", {}, "running sums and all ranges"),
+    (TablesWorkload([3, 4], [(0,), (1,)]), {}, "tables of counts"),
+    (TablesWorkload([as_workload("prefix:3"), 4], [(0, 1)]), {}, "product"),
     (
         beside("prefix:8", "histogram:2*total:4"),
         {"neighbours": "replace"},
@@ -50,32 +50,32 @@ TABLE = [
         {"neighbours": "replace"},
         "public answers",
     ),
-    (beside("prefix:1025", "total"), {}, "stream"),
-    (COUNTIES, {}, "regions"),
-    (COUNTIES, {"neighbours": "replace"}, "regions"),
-    ("marginals:prefix60,prefix50,4,ways=2", {}, "large union of products"),
-    (np.arange(2049.0)[None], {"neighbours": "replace"}, "large matrix under replace"),
+    (beside("prefix:1025", "total"), {}, "running sums and all ranges"),
+    (COUNTIES, {}, "regions that nest"),
+    (COUNTIES, {"neighbours": "replace"}, "regions that nest"),
+    ("marginals:prefix60,prefix50,4,ways=2", {}, "union of products"),
+    (np.arange(2049.0)[None], {"neighbours": "replace"}, "one matrix"),
     (
         np.arange(4096.0)[None] // 2,
         {"neighbours": "replace"},
-        "few of very many cells under replace",
+        "one matrix",
     ),
     (
         np.arange(24000.0)[None] // 12,
         {"neighbours": "replace"},
-        "few of very many cells under replace",
+        "one matrix",
     ),
 ]
 
 
 @pytest.mark.parametrize(("workload", "asked", "name"), TABLE)
 def test_which_workload_goes_where(workload, asked, name):
-    chosen = route(as_workload(workload), DesignOptions(**asked)).name
-    assert chosen == (name or "large union of products")
+    chosen = choose(as_workload(workload), DesignOptions(**asked)).name
+    assert chosen == (name or "union of products")
 
 
 def test_the_last_route_takes_everything_and_names_differ():
-    assert len({way.name for way in ROUTES}) == len(ROUTES)
+    assert len({way.name for way in ROUTES}) == len(ROUTES) <= 8
     assert ROUTES[-1].accepts(as_workload("prefix:2"), DesignOptions())
     assert {name for *_, name in TABLE if name} == {way.name for way in ROUTES}
 
