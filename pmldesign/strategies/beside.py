@@ -28,6 +28,7 @@ from pmldesign.strategies.arguments import (
     require_same_cells,
 )
 from pmldesign.strategies.base import Strategy, inverse_known
+from pmldesign.strategies.online import made_for
 from pmldesign.strategies.total import (
     along_total,
     free_vector,
@@ -165,6 +166,13 @@ class BesideStrategy(Strategy):
 def _(strategy: BesideStrategy) -> bool:
     """Whether that of R gives it."""
     return strategy.whole.regular or bool(strategy.whole.factors[1:])
+
+
+@made_for.register
+def _(strategy: BesideStrategy, workload: Workload) -> Strategy:
+    """R P for the R that is made for other weights."""
+    made = made_for(strategy.whole, workload.whole)
+    return strategy if made is strategy.whole else made.beside(strategy.public)
 
 
 def uncentred(strategy: Strategy) -> Strategy:
