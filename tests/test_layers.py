@@ -48,6 +48,7 @@ MANY_ARGUMENTS = {
     "mechanism",
     "release",
     "compare_all",
+    "laplace_design",
 }
 """The public functions, whose options are their arguments."""
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef

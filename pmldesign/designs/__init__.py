@@ -22,5 +22,6 @@ __getattr__ = face(
         "structured": "solve_all_ranges",
         "tables": "is_separate question separate_strategy solve_joined solve_tables",
         "targets.accuracy": "Targets least_share named_targets",
+        "targets.least": "PUBLISHED_GAP",
     },
 )

@@ -22,7 +22,7 @@ from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.limits import WRITTEN_CELLS
-from pmldesign_solvers.operators.deadline import Deadline, Effort, Work
+from pmldesign_solvers.operators.deadline import Work
 from pmldesign_solvers.search.cubes import rank_of, solve
 
 MOST_LOOKED_AT = 128
@@ -37,8 +37,7 @@ def cube_design(
     *,
     starts: Sequence[Strategy] = (),
     seed: int = 0,
-    effort: Effort = Effort.NORMAL,
-    time_limit: float | Deadline | None = None,
+    work: Work,
     callback: Callback | None = None,
 ) -> Searched:
     """Search for the strategy with the smallest error under cube noise.
@@ -50,8 +49,7 @@ def cube_design(
         neighbours: the relation of the guarantee.
         starts: strategies to begin from.
         seed: of the random starts.
-        effort: how much work the search does, at most a quarter of that for Laplace noise.
-        time_limit: in seconds, or a deadline; None for none.
+        work: what the search may do, and until when.
         callback: called with every `SearchStep`.
 
     Raises:
@@ -69,7 +67,7 @@ def cube_design(
         replace=neighbours is Neighbours.REPLACE,
         starts=[start.matrix for start in starts if start.cells <= WRITTEN_CELLS],
         seed=seed,
-        work=Work(effort.work / 4, Deadline.of(time_limit)),
+        work=work,
         callback=callback,
     )
     noisy = mechanism(

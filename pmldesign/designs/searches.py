@@ -26,7 +26,7 @@ from pmldesign.strategies.online import buffers_of
 from pmldesign.strategies.participation.strategy import without_participation
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
-from pmldesign_solvers.operators.deadline import Deadline
+from pmldesign_solvers.operators.deadline import Deadline, Effort, Work
 
 
 @dataclass(eq=False)
@@ -121,7 +121,8 @@ class Searches:
             question.relation,
             starts=self._starts if small else (),
             seed=question.seed,
-            **self._limits,
+            work=Work(Effort(question.options.effort).work / 4, self.deadline),
+            callback=question.options.callback,
         )
         return self._with_noise(searched, Noise.CUBE) if question.options.schema else searched
 

@@ -22,7 +22,7 @@ where rows of L are small whole numbers times a unit. Elsewhere, a discrete Lapl
 difference of two floors of exponentials, so V is within norm(l)_1 of the same sum of continuous
 ones, of which `laplace_sums` inverts the law. All intervals together: 1 - (1 - level) / m for each
 (Bonferroni). Where L is too large to be written out, products and weighted tables have few kinds of
-rows (`Strategy.row_kinds`). Otherwise there is an upper bound: for given variance v of V the moment
+rows (`row_kinds`). Otherwise there is an upper bound: for given variance v of V the moment
 generating function is largest if one measurement has all of it, hence P(|V| > h) <=
 2 min_x e^(-x h) / (1 - x^2 v / 2).
 """
@@ -39,7 +39,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import discrete_half_widths
 from pmldesign.privacy.noise import Noise
 from pmldesign.releases.noise import AnswerNoise
-from pmldesign.strategies.row_kinds import RowKinds, row_kinds
+from pmldesign.strategies.row_kinds import RowKinds, rows_by_kind
 from pmldesign.workloads.base import check_entries
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.search.laplace_sums import MOST_ENTRIES, laplace_half_widths, moment_bound
@@ -77,7 +77,7 @@ def half_widths(noise: AnswerNoise, level: float, *, simultaneous: bool = False)
         check_entries("the reconstruction, which intervals of cube noise need,", (m, r))
     entries = m * max(r, strategy.cells)  # of L, or of what it is computed from
     if entries > LARGEST_L and law.kind is not Noise.CUBE:
-        kinds_of_rows = row_kinds(strategy, queries, LARGEST_L)
+        kinds_of_rows = rows_by_kind(strategy, queries, LARGEST_L)
         if kinds_of_rows:
             unit = float(law.units.max())
             return np.concatenate(

@@ -52,7 +52,7 @@ class RowKinds:
 
 
 @singledispatch
-def row_kinds(
+def rows_by_kind(
     strategy: Strategy,  # noqa: ARG001
     workload: Workload,  # noqa: ARG001
     most: int,  # noqa: ARG001
@@ -61,7 +61,7 @@ def row_kinds(
     return None
 
 
-@row_kinds.register
+@rows_by_kind.register
 def _(strategy: ProductStrategy, workload: Workload, most: int) -> Sequence[RowKinds] | None:
     """The kinds of rows, part by part."""
     parts = None if strategy.weights is not None else strategy.products(workload)
@@ -102,7 +102,7 @@ class _Factor:
     counts: Array
 
 
-@row_kinds.register
+@rows_by_kind.register
 def _(strategy: WeightedTablesStrategy, workload: Workload, most: int) -> Sequence[RowKinds] | None:
     """The kinds of rows, table by table; None if these have more than MOST_ROWS entries."""
     return kinds_of_tables(strategy, workload, MOST_ROWS, most)

@@ -7,7 +7,7 @@ import pytest
 
 import pmldesign as pml
 from pmldesign.cli import target
-from pmldesign.designs.targets.least import PUBLISHED_GAP
+from pmldesign.designs import PUBLISHED_GAP
 
 CENSUS = ("target", "census-p12", "--std", "5,total=20,male=20,female=20")
 

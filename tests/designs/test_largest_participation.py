@@ -9,7 +9,7 @@ import pytest
 from pmldesign.designs import factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import verify_file, write_strategy
-from pmldesign.strategies.participation.strategy import without_participation
+from pmldesign.strategies import without_participation
 from pmldesign_solvers.norm import Status
 
 N, TIMES, APART = 20, 2, 10

@@ -7,8 +7,7 @@ import scipy
 import pmldesign as pml
 from pmldesign.designs import with_parts
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies import as_participation
-from pmldesign.strategies.online import bands_of
+from pmldesign.strategies import as_participation, bands_of
 from pmldesign_solvers.participation import level_banded
 from pmldesign_solvers.streams import RunningSums
 

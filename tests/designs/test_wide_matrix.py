@@ -10,8 +10,7 @@ from scipy import sparse
 import pmldesign as pml
 from pmldesign.designs import one_matrix
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies import Strategy
-from pmldesign.strategies.base import spare_answers
+from pmldesign.strategies import Strategy, spare_answers
 from pmldesign.workloads import as_workload
 from pmldesign_solvers.certificate import upper_bound
 

@@ -32,8 +32,8 @@ from pmldesign.strategies import (
     ToeplitzStrategy,
     UnionQueries,
     WeightedTablesStrategy,
+    varying,
 )
-from pmldesign.strategies.total import varying
 
 mpmath.mp.dps = 60
 

@@ -10,8 +10,7 @@ from same_strategy import assert_answers, assert_same_strategy, well_conditioned
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import BesideStrategy, BlockStrategy, Strategy, structured
-from pmldesign.strategies.online import streaming_form
+from pmldesign.strategies import BesideStrategy, BlockStrategy, Strategy, streaming_form, structured
 from pmldesign.workloads import (
     RECORDS,
     DenseWorkload,

@@ -10,8 +10,13 @@ from same_strategy import assert_answers, assert_same_strategy, well_conditioned
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import ProductStrategy, Strategy, TablesStrategy, product_strategy
-from pmldesign.strategies.online import streaming_form
+from pmldesign.strategies import (
+    ProductStrategy,
+    Strategy,
+    TablesStrategy,
+    product_strategy,
+    streaming_form,
+)
 from pmldesign.workloads import (
     DenseWorkload,
     KroneckerWorkload,

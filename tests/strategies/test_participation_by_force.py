@@ -9,8 +9,13 @@ import pytest
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError, VerificationError
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import FactorStrategy, Strategy, as_participation, with_participation
-from pmldesign.strategies.participation.strategy import without_participation
+from pmldesign.strategies import (
+    FactorStrategy,
+    Strategy,
+    as_participation,
+    with_participation,
+    without_participation,
+)
 
 KINDS = (
     "normal",

@@ -8,8 +8,7 @@ import pytest
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import FactorStrategy, as_participation, with_participation
-from pmldesign.strategies.online import sums_of
+from pmldesign.strategies import FactorStrategy, as_participation, sums_of, with_participation
 from pmldesign.workloads import RunningWorkload, as_workload
 from pmldesign_solvers.streams import RunningSums
 

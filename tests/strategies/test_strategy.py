@@ -13,10 +13,10 @@ from pmldesign.strategies import (
     haar_wavelet,
     identity,
     square_root,
+    streaming_form,
     tree,
     workload_strategy,
 )
-from pmldesign.strategies.online import streaming_form
 from pmldesign.workloads import RECORDS
 from pmldesign_solvers.operators import operator as operators
 

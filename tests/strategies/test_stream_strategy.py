@@ -8,8 +8,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, Neighbours, PureDP
-from pmldesign.strategies import Strategy, StreamStrategy
-from pmldesign.strategies.online import streaming_form
+from pmldesign.strategies import Strategy, StreamStrategy, streaming_form
 from pmldesign.workloads import RunningWorkload, parse_workload
 from pmldesign_solvers.norm import Status
 from pmldesign_solvers.streams import RunningSums

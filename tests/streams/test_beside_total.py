@@ -15,8 +15,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import write_strategy
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, ApproxPML, Neighbours
-from pmldesign.strategies import Strategy
-from pmldesign.strategies.beside import uncentred
+from pmldesign.strategies import Strategy, uncentred
 from pmldesign.streams import (
     BesideTotal,
     Encoder,

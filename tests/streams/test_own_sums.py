@@ -9,8 +9,7 @@ from click.testing import CliRunner
 import pmldesign as pml
 from pmldesign.cli import main
 from pmldesign.files import verify_file, write_strategy
-from pmldesign.strategies.online import made_for, sums_of
-from pmldesign.strategies.participation.strategy import without_participation
+from pmldesign.strategies import made_for, sums_of, without_participation
 from pmldesign.workloads import RunningWorkload
 
 STEPS = 1100  # designed as a stream, which knows its sums

@@ -12,8 +12,7 @@ from pmldesign import PureDP, factorize, mechanism
 from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.privacy import Neighbours, Noise
 from pmldesign.releases import lattice_of
-from pmldesign.strategies import RegionTablesStrategy, cells_alone, measured
-from pmldesign.strategies.total import free_vector
+from pmldesign.strategies import RegionTablesStrategy, cells_alone, free_vector, measured
 from pmldesign.workloads import DenseWorkload, RangeWorkload, RegionTablesWorkload
 from pmldesign_solvers.tables import Measured
 from pmldesign_solvers.trees import Tree

@@ -12,8 +12,7 @@ from same_strategy import assert_exact_lattice
 from pmldesign import PureDP, factorize, mechanism, optimize
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours, Noise
-from pmldesign.strategies import RegionTablesStrategy, Strategy, baseline
-from pmldesign.strategies.total import free_vector, tells_total
+from pmldesign.strategies import RegionTablesStrategy, Strategy, baseline, free_vector, tells_total
 from pmldesign.workloads import (
     RECORDS,
     DenseWorkload,

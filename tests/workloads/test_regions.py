@@ -23,8 +23,7 @@ from pmldesign.designs import named_targets
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import read_strategy
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import RegionsStrategy, Strategy, baseline, queries_alone
-from pmldesign.strategies.total import free_vector
+from pmldesign.strategies import RegionsStrategy, Strategy, baseline, free_vector, queries_alone
 from pmldesign.workloads import RECORDS, DenseWorkload, RegionsWorkload, parse_workload, weighted
 from pmldesign_solvers.trees import Tree
 

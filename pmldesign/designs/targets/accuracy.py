@@ -36,7 +36,7 @@ from pmldesign.factorization import Factorization
 from pmldesign.privacy.noise import Noise
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.base import inverse_known
-from pmldesign.strategies.row_kinds import row_kinds
+from pmldesign.strategies.row_kinds import rows_by_kind
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import Displayed, Facts, count_text
 from pmldesign.workloads.weighting import LARGEST_WEIGHT, weighted, weighted_parts
@@ -248,7 +248,7 @@ def _laplace_width(factorization: Factorization, level: float) -> float:
 
 def kinds_of_rows(strategy: Strategy, workload: Workload) -> Sequence[RowKinds] | None:
     """The rows of L by kinds, where structure tells these, and no inverse is known."""
-    return None if inverse_known(strategy) else row_kinds(strategy, workload, KINDS_AT_ONCE)
+    return None if inverse_known(strategy) else rows_by_kind(strategy, workload, KINDS_AT_ONCE)
 
 
 def is_inverted(strategy: Strategy, workload: Workload) -> bool:
