@@ -38,6 +38,7 @@ from pmldesign.files import as_path, read_prior, read_strategy, read_workload
 from pmldesign.privacy.guarantee_syntax import parse_guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import BASELINES, Strategy, baseline
+from pmldesign.strategies.base import renamed
 from pmldesign.strategies.participation.schema import AnyParticipation, as_participation
 from pmldesign.workloads import Workload, as_workload, expand_family
 from pmldesign.workloads.weighting import weighted
@@ -211,7 +212,7 @@ def _workload(name: str, weights: str, folder: Path) -> StudiedWorkload:
 def _strategy(name: str, folder: Path) -> tuple[str | Strategy, str]:
     """A name, or the strategy in a file; and what tells it from others."""
     if Path(name).suffix.lower() in MATRICES:
-        return read_strategy(folder / name).renamed(name), _digest(folder / name)
+        return renamed(read_strategy(folder / name), name), _digest(folder / name)
     listed = {*DESIGNED, *(entry.name for entry in BASELINES), "tree", "weighted-tree"}
     if name.partition(":")[0] not in listed:
         baseline(name, as_workload("total:1"), others=DESIGNED)  # says what there is

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy as Strategy
+from pmldesign.strategies.base import renamed as renamed
 from pmldesign.strategies.baselines.elementary import identity as identity
 from pmldesign.strategies.baselines.elementary import product_strategy as product_strategy
 from pmldesign.strategies.baselines.elementary import square_root as square_root
@@ -29,7 +30,7 @@ __getattr__ = face(
     __name__,
     {
         "accepted": "StrategyLike",
-        "base": "BesideTables renamed spare_answers",
+        "base": "BesideTables spare_answers",
         "baselines.orthogonal": "eigen_design fourier hadamard henzinger_upadhyay",
         "baselines.product_queries": "UnionQueries union_queries",
         "baselines.nested": "cells_alone equal_shares measured queries_alone",
@@ -86,7 +87,7 @@ def as_strategy(value: Any, workload: Workload | None = None) -> Strategy:
         from pmldesign.strategies.participation.strategy import with_participation
 
         queries = as_workload(value)
-        measured = workload_strategy(queries).renamed(queries.name)
+        measured = renamed(workload_strategy(queries), queries.name)
         rows = people_in(queries)
         return measured if rows is None else with_participation(measured, rows)
     if "scipy.sparse" in sys.modules and sys.modules["scipy.sparse"].issparse(value):

@@ -133,7 +133,7 @@ def not_lower_triangular(name: str) -> InvalidInputError:
     """Why a strategy cannot be measured step by step."""
     return InvalidInputError(
         f"strategy {name!r} is not lower triangular with a positive diagonal, so that it cannot go"
-        " on line; use strategy.streaming()"
+        " on line; use pmldesign.strategies.streaming_form(strategy)"
     )
 
 

@@ -114,12 +114,6 @@ class Strategy(Measurable, Drawn, Displayed):
         """R, shape (r, n), float64, read-only."""
         return self._matrix
 
-    def renamed(self, name: str) -> Strategy:
-        """The same strategy under another name."""
-        other = copy(self)
-        other.name, other._centred = name, None
-        return other
-
     def beside(self, public: Public) -> Strategy:
         """R P, the strategy without what is public.
 
@@ -312,6 +306,13 @@ def _without_known(name: str, matrix: Array, public: Public) -> tuple[Array, Fla
         raise nothing_but(public, name)
     least = KNOWN_ROWS * np.abs(centred).max()
     return centred, kept, bool(kept.all() and np.abs(centred - matrix).max() <= least)
+
+
+def renamed(strategy: Strategy, name: str) -> Strategy:
+    """The same strategy under another name."""
+    other = copy(strategy)
+    other.name, other._centred = name, None
+    return other
 
 
 def measured_queries(strategy: Strategy) -> Workload | None:

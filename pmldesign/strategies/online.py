@@ -15,7 +15,7 @@ import scipy
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.arguments import lower_bands, not_lower_triangular
-from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.base import Strategy, renamed
 from pmldesign.workloads.base import Workload
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import RunningSums
@@ -36,7 +36,7 @@ def streaming_form(strategy: Strategy) -> Strategy:
         InvalidInputError: R has rank below n, so that no such strategy exists.
     """
     if is_triangular(strategy):
-        return strategy.renamed(f"{strategy.name} (streaming)")
+        return renamed(strategy, f"{strategy.name} (streaming)")
     if strategy.rank < strategy.cells:
         raise InvalidInputError(
             f"strategy {strategy.name!r} has rank {strategy.rank} on {strategy.cells} cells; "

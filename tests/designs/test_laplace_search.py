@@ -8,7 +8,7 @@ from pmldesign.designs import Baselines, flow, laplace_design
 from pmldesign.designs.laplace import candidates, course
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, PureDP
-from pmldesign.strategies import baseline, identity
+from pmldesign.strategies import baseline, identity, renamed
 from pmldesign.workloads import as_workload, base, parse_workload
 from pmldesign_solvers.norm import Status
 from pmldesign_solvers.operators import Deadline, Work
@@ -135,7 +135,7 @@ def test_the_search_begins_from_the_start_of_the_caller(monkeypatch):
 
     monkeypatch.setattr(course.LaplaceSearch, "_descend", descend)
     queries = np.random.default_rng(6).standard_normal((12, 7))
-    own = pml.strategy(np.random.default_rng(7).standard_normal((9, 7))).renamed("mine")
+    own = renamed(pml.strategy(np.random.default_rng(7).standard_normal((9, 7))), "mine")
     pml.optimize(queries, guarantee=pml.PureDP(1), effort="thorough", start=own)
     assert "mine" in begun
 

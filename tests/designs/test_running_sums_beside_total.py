@@ -8,7 +8,7 @@ import pytest
 import pmldesign as pml
 from pmldesign.designs import DesignOptions, choose, factorize
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies import StreamStrategy
+from pmldesign.strategies import StreamStrategy, renamed
 from pmldesign.verifier import KEY, digest_of, read_archive
 from pmldesign.workloads import RECORDS, RunningWorkload, as_workload
 
@@ -109,7 +109,7 @@ def test_pml_of_many_steps_is_on_the_safe_side(tmp_path, monkeypatch, best):
     exact = pml.mechanism(best, guarantee=guarantee, noise="gaussian").scale
     monkeypatch.setattr("pmldesign.strategies.structured.WRITTEN_CELLS", 10)
     monkeypatch.setattr("pmldesign.strategies.structured.LEAST_BESIDE", 10)
-    strategy = best.strategy.renamed("many steps")
+    strategy = renamed(best.strategy, "many steps")
     bound = pml.mechanism(strategy, best.workload, guarantee=guarantee, noise="gaussian")
     assert exact <= bound.scale <= 1.1 * exact
     profile = strategy.distance_profile("l2")

@@ -172,7 +172,7 @@ def test_without_draws_the_design_is_that_for_fixed_epochs():
 def test_with_one_band_the_identity_is_the_optimum():
     """20,000 steps, which no matrix is written out for; no diagonal has a smaller error."""
     design = pml.factorize("prefix:20000", participation="sampled,every=1,rate=0.001")
-    assert (design.strategy.once.coefficients[1:] == 0).all()
+    assert (design.strategy.whole.coefficients[1:] == 0).all()
     assert design.certificate.gap < 1e-9
     expected = np.sqrt(20_000 * 20_000 * 20_001 / 2)
     assert design.certificate.upper == pytest.approx(expected, rel=1e-9)

@@ -12,7 +12,14 @@ from same_strategy import assert_exact_lattice
 from pmldesign import PureDP, factorize, mechanism, optimize
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours, Noise
-from pmldesign.strategies import RegionTablesStrategy, Strategy, baseline, free_vector, tells_total
+from pmldesign.strategies import (
+    RegionTablesStrategy,
+    Strategy,
+    baseline,
+    free_vector,
+    renamed,
+    tells_total,
+)
 from pmldesign.workloads import (
     RECORDS,
     DenseWorkload,
@@ -183,7 +190,7 @@ PARTS = [(0, ()), (1, (0, 1)), (2, (0, 1)), (2, (0,))]
 def test_design_is_close_to_its_bound_and_better_than_equal_shares(neighbours):
     workload = nation((1, 7, 90), (2, 4), parts=PARTS)
     design = factorize(workload, neighbours=neighbours, rel_gap=1e-3)
-    assert isinstance(design.strategy.renamed(""), RegionTablesStrategy)
+    assert isinstance(renamed(design.strategy, ""), RegionTablesStrategy)
     assert design.certificate.gap < 0.03
     relation = Neighbours(neighbours)
     asked = workload.beside(RECORDS) if neighbours == "replace" else workload

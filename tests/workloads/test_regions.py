@@ -23,7 +23,14 @@ from pmldesign.designs import named_targets
 from pmldesign.errors import FileError, InvalidInputError
 from pmldesign.files import read_strategy
 from pmldesign.privacy import Neighbours
-from pmldesign.strategies import RegionsStrategy, Strategy, baseline, free_vector, queries_alone
+from pmldesign.strategies import (
+    RegionsStrategy,
+    Strategy,
+    baseline,
+    free_vector,
+    queries_alone,
+    renamed,
+)
 from pmldesign.workloads import RECORDS, DenseWorkload, RegionsWorkload, parse_workload, weighted
 from pmldesign_solvers.trees import Tree
 
@@ -228,7 +235,7 @@ def levels(*counts):
 def test_design_is_close_to_its_bound_and_better_than_equal_shares(neighbours):
     workload = levels(1, 13, 600)
     design = factorize(workload, neighbours=neighbours, rel_gap=1e-3)
-    assert isinstance(design.strategy.renamed(""), RegionsStrategy)
+    assert isinstance(renamed(design.strategy, ""), RegionsStrategy)
     assert design.certificate.gap < 0.01
     relation = Neighbours(neighbours)
     asked = workload.beside(RECORDS) if neighbours == "replace" else workload

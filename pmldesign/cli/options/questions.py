@@ -20,6 +20,7 @@ from pmldesign.arguments import positive
 from pmldesign.cli.options.fields import option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.errors import InvalidInputError
+from pmldesign.strategies.base import renamed
 
 if TYPE_CHECKING:
     from pmldesign.privacy.guarantees import Guarantee
@@ -133,7 +134,7 @@ class QuestionOptions:
         if Path(text).suffix.lower() == ".npz":
             return read_strategy(text)
         queries = self.queries(text)
-        return workload_strategy(queries).renamed(queries.name)
+        return renamed(workload_strategy(queries), queries.name)
 
     def public(self, neighbours: str | None) -> Any:
         """What --known stands for: "total", a workload, or None; with a warning.

@@ -58,6 +58,7 @@ from pmldesign.factorization import Factorization, answer
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import raised
 from pmldesign.strategies import Strategy, product_strategy
+from pmldesign.strategies.base import renamed
 from pmldesign.strategies.baselines.toeplitz import banded_root, toeplitz_rate
 from pmldesign.strategies.participation.distances import sensitivity
 from pmldesign.strategies.participation.epochs import EpochStrategy
@@ -298,7 +299,7 @@ def _root(
         spread = float(root.variances(workload).sum())
         found[bands] = spread * sensitivity(root, participation, "l2") ** 2, root
     best = min(found, key=lambda bands: found[bands][0])
-    return {f"square root, {best} bands": found[best][1].renamed("design")}
+    return {f"square root, {best} bands": renamed(found[best][1], "design")}
 
 
 def _stages(
