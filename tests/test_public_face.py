@@ -239,6 +239,9 @@ def objects():
     yield pml.optimize("prefix:4", DP, effort="quick"), ["prefix:4", "err_2"]
     yield pml.least_budget("prefix:4", pml.ZCDP(1), targets=5, noise="gaussian"), ["rho"]
     yield pml.mechanism(best, None, DP, noise="gaussian").stream(), ["Stream", "0 steps"]
+    many = pml.PML(1, (0.001,) * 500)
+    yield pml.mechanism("identity", "histogram:500", many), ["500 numbers"]
+    yield pml.compare("histogram:500", many, strategies=["identity"]), ["identity"]
     yield pml.Budget(1, 1e-6, 0), ["Budget", "epsilon 1"]
     yield pml.Plan.parse("4*laplace:0.1"), ["4 releases", "laplace:0.1"]
     yield pml.Ledger("postgresql://me:secret@host/db", "panel"), ["host/db", "panel"]
@@ -268,6 +271,12 @@ def test_objects_show_themselves(shown, words):
     for word in words:
         assert word in text
         assert word in page or isinstance(shown, tuple | Answers)
+
+
+def test_guarantees_show_the_numbers_that_make_them():
+    for promise in (DP, pml.PML(0.5, 0.1), pml.EnvelopePML(1, 0.01, (0.1, 0.2))):
+        assert eval(repr(promise), vars(pml)) == promise
+    assert len(repr(pml.ApproxPML(1, 0.1, (0.001,) * 500))) < 200
 
 
 def test_what_verification_shows(tmp_path):
