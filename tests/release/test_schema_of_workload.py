@@ -11,9 +11,9 @@ SEX = {"name": "sex", "keys": ["F", "M"]}
 MONTH = {"name": "month", "cuts": [1, 2, 3, 4]}
 INCOME = {"name": "income", "low": 0, "unit": 10, "high": 100}
 PLACES = {
-    "name": "county",
+    "name": "place",
     "levels": ["state", "county"],
-    "regions": {"N": ["N1", "N2"], "S": ["S1"]},
+    "keys": {"N": ["N1", "N2"], "S": ["S1"]},
 }
 PERSON = {"person": "id", "rows_per_person": 4}
 PEOPLE = {
@@ -21,6 +21,7 @@ PEOPLE = {
     "sex": ["F", "M", "F", "M", "M", "F", "F"],
     "month": [1, 2, 3, 1, 2, 3, 1],
     "income": [5, 50, 20, 99, 0, 60, 35],
+    "county": ["N1", "N1", "S1", "N2", "N1", "S1", "N2"],
 }
 SCHEMAS = {
     "rows": ("sex*month + sex", {"attributes": [SEX, MONTH], **PERSON}),
@@ -30,6 +31,7 @@ SCHEMAS = {
     ),
     "one per cell": ("sex*month", {"attributes": [SEX, MONTH], **PERSON, "one_per": "cell"}),
     "numbers": ("sex*income:sum + sex", {"attributes": [SEX, INCOME], **PERSON}),
+    "levels": ("county + state", {"attributes": [PLACES], **PERSON}),
     "single rows": ("sex*month", {"attributes": [SEX, MONTH]}),
     "a sum of single rows": ("sex*income:sum", {"attributes": [SEX, INCOME]}),
 }
