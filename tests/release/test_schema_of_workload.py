@@ -37,30 +37,26 @@ SCHEMAS = {
 }
 
 
-def designs(queries, guarantee, noise):
-    """The largest standard deviation by every public function that makes a mechanism."""
-    asked = {"noise": noise, "effort": "quick", "time_limit": 5}
-    best = pml.optimize(queries, guarantee, **asked).best
-    yield best, best.max_std
-    noisy = pml.mechanism("identity", queries, guarantee=guarantee, noise=noise)
-    yield noisy, noisy.max_std
-    again = pml.mechanism(pml.factorize(queries), guarantee=guarantee, noise=noise)
-    yield again, again.max_std
-    shown = pml.compare(queries, guarantee, strategies=["identity"], noise=noise)
-    yield noisy, shown.rows[0].max_std
-
-
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize(("text", "schema"), [*SCHEMAS.values()], ids=SCHEMAS)
 def test_designs_have_the_errors_of_the_release(text, schema, noise):
     guarantee = pml.ApproxDP(1, 1e-6)
     queries = pml.workload(text, schema=schema)
-    for made, stated in designs(queries, guarantee, noise):
-        published = made.release(pl.DataFrame(PEOPLE))
-        assert published.table.standard_deviation.max() == pytest.approx(stated, rel=1e-4)
-        assert published.manifest["sha256"]["schema"] == queries.schema.digest
-        same = made.release(pl.DataFrame(PEOPLE), schema=schema)
-        assert same.manifest["noise"] == published.manifest["noise"]
+    made = [
+        pml.mechanism("identity", queries, guarantee, noise=noise),
+        pml.mechanism(pml.factorize(queries), guarantee=guarantee, noise=noise),
+    ]
+    if noise == "gaussian" or text == "sex*month":  # others are searched for long
+        made.append(pml.optimize(queries, guarantee, noise=noise, effort="quick").best)
+    for noisy in made:
+        published = noisy.release(pl.DataFrame(PEOPLE))
+        spread = published.table.standard_deviation.max()
+        assert spread == pytest.approx(noisy.max_std, rel=1e-4)
+    assert published.manifest["sha256"]["schema"] == queries.schema.digest
+    same = noisy.release(pl.DataFrame(PEOPLE), schema=schema)
+    assert same.manifest["noise"] == published.manifest["noise"]
+    (row,) = pml.compare(queries, guarantee, strategies=["identity"], noise=noise).rows
+    assert row.max_std == made[0].max_std
 
 
 def test_a_person_costs_as_many_rows_as_the_schema_allows():
