@@ -2,20 +2,24 @@
 
     Gaussian    under PML with a delta: the scale depends on all distances of cells
     cube        if there are few queries
-    Laplace     unless a search would need matrices of very many cells
+    Laplace     unless a search would need matrices of very many cells, or a plain strategy has the
+                least error that a certified norm allows any strategy with Laplace noise
 
 For several rows of a person a search is for one row, and what it finds gets the noise for several.
 """
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pmldesign.designs.baselines import Baselines
 from pmldesign.designs.questions import Question
 from pmldesign.designs.results import Design, Searched
-from pmldesign.errors import InvalidInputError
+from pmldesign.designs.rows import CLOSE, LEAST_NORM, row_with, with_bounds
+from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import Mechanism, calibrated
 from pmldesign.privacy.guarantees import PureDP
@@ -135,6 +139,8 @@ class Searches:
         question, gaussian = self.question, Noise.GAUSSIAN in self.question.kinds
         if Noise.LAPLACE not in question.kinds or (self.large and gaussian):
             return None
+        if self._laplace_settled():
+            return None
         from pmldesign.designs.laplace.search import laplace_design
 
         self._leave_to_search()
@@ -158,6 +164,21 @@ class Searches:
                 raise
             return None
         return searched
+
+    def _laplace_settled(self) -> bool:
+        """Whether Laplace noise on a plain strategy has the least error of all strategies."""
+        for name in (LEAST_NORM, "identity"):
+            with suppress(PmldesignError):
+                if name == LEAST_NORM:
+                    factorization = self.baselines.of(self.design.strategy)
+                else:
+                    self.baselines.require_small(name, self.question.guarantee)
+                    factorization = self.baselines.factorization(name)
+                row = row_with(name, factorization, self.question, [Noise.LAPLACE])
+                (row,) = with_bounds([row], self.question.workload, self.design.certificate)
+                if (row.over_class_bound or math.inf) <= 1 + CLOSE:
+                    return True
+        return False
 
     @property
     def _limits(self) -> dict[str, Any]:

@@ -58,7 +58,8 @@ from pmldesign.releases.lattices import lattice_of, table_of_ones
 from pmldesign.releases.public_counts import counted
 from pmldesign.releases.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
 from pmldesign.workloads import Workload
-from pmldesign_solvers.limits import WRITTEN_CELLS
+from pmldesign.workloads.display import count_text
+from pmldesign_solvers.limits import MEASUREMENTS, WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 
 SMOOTHING = 4.0
@@ -255,6 +256,12 @@ def exact_noise(mechanism: Mechanism, *, denominator: int = 1) -> ExactNoise:
     if denominator != 1:
         require_cells(guarantee)
     kind, strategy = mechanism.noise, mechanism.strategy
+    if max(strategy.shape[0], mechanism.workload.shape[0]) > MEASUREMENTS:
+        raise InvalidInputError(
+            f"the release has {count_text(mechanism.workload.shape[0])} answers from"
+            f" {count_text(strategy.shape[0])} measurements; at most {MEASUREMENTS} are released,"
+            " so ask for fewer combinations, or join values in the schema"
+        )
     if mechanism.unit is not None:
         own = own_lattice(strategy)
         assert own is not None

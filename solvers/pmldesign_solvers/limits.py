@@ -56,3 +56,5 @@ DESIGNED_CELLS = 1024
 """Values of an attribute that gets a design of its own in weighted products: a dense search."""
 MOST_TABLES = 2**12
 """Tables with their parts whose weights are searched for (a step takes milliseconds)."""
+MEASUREMENTS = 2**26
+"""Answers or measurements of a release: each takes a draw of exact noise (67 million, minutes)."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pmldesign as pml
-from pmldesign.designs import Baselines, flow, laplace_design
+from pmldesign.designs import Baselines, flow, laplace_design, optimize
 from pmldesign.designs.laplace import candidates, course
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, PureDP
@@ -212,3 +212,14 @@ def test_few_different_cells_of_very_many_have_the_design_of_these(guarantee):
     # by the rounding of a machine the searches end in other minima, of up to 0.15 % more
     expected = pml.optimize(distinct, guarantee=few, noise="laplace").best.error()
     assert made.error() == pytest.approx(expected, rel=5e-3)
+
+
+@pytest.mark.parametrize("workload", ["histogram:6", "histogram:3*total:2", "marginals:3,4,ways=2"])
+def test_nothing_is_searched_where_a_plain_strategy_is_proved_best(workload, monkeypatch):
+    def search(*_arguments, **_options):
+        raise AssertionError
+
+    monkeypatch.setattr("pmldesign.designs.laplace.search.laplace_design", search)
+    found = optimize(workload, PureDP(1.0), noise="laplace")
+    least = math.sqrt(2 * parse_workload(workload).shape[0])
+    assert found.best.error(2) == pytest.approx(least, rel=1e-9)

@@ -142,3 +142,13 @@ def test_measurements_without_noise_give_the_answers(strategy, queries, neighbou
     if neighbours == "replace":
         answers = answers + queries.matvec(np.full(len(x), x.sum() / len(x)))
     assert np.allclose(answers, queries.matvec(x.astype(float)), rtol=1e-9, atol=1e-3)
+
+
+def test_a_release_of_too_many_answers_is_refused_by_its_size():
+    keys = [{"name": name, "keys": list(range(40_000))} for name in "ab"]
+    schema = {"attributes": keys}
+    made = pml.mechanism(
+        "identity", pml.workload("a*b", schema=schema), guarantee=pml.PureDP(1.0), noise="laplace"
+    )
+    with pytest.raises(pml.InvalidInputError, match="answers from"):
+        made.release({"a": [1], "b": [1]}, schema=schema)
