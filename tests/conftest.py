@@ -39,6 +39,17 @@ def quick_disk(monkeypatch):
     monkeypatch.setattr(store, "SYNCHRONOUS", "OFF")
 
 
+WORK = {"quick": 2e9, "normal": 2e11, "thorough": float("inf")}
+"""A tenth of the work that effort "quick" does for users."""
+
+
+@pytest.fixture(autouse=True)
+def briefly(request, monkeypatch):
+    """Quick searches do less work than users let them do, outside of tests marked full_work."""
+    if not request.node.get_closest_marker("full_work"):
+        monkeypatch.setattr(Effort, "work", property(lambda effort: WORK[effort.value]))
+
+
 @pytest.fixture
 def little_work(monkeypatch):
     """Searches end early, after the same work on every machine."""

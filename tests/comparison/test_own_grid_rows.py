@@ -121,19 +121,17 @@ def test_the_value_at_epsilon_three():
     assert row.max_std == pytest.approx(geometric_deviation(3))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_bound_exceeds_a_row_of_whole_numbers(seed):
     rng = np.random.default_rng(seed)
     queries = rng.integers(-2, 3, (5, 4)) + 0.0
     strategies = [np.eye(4), np.vstack([np.eye(4), np.ones(4)]), queries + 3 * np.eye(5, 4)]
-    for epsilon in (1.3, 4.0, 9.0):
-        promise = pml.PureDP(epsilon)
-        for p in (2, 4, math.inf):
-            asked = {"p": p, "guarantee": promise, "own_grid": True, "effort": "quick"}
-            shown = compare(queries, strategies=["design", *strategies], **asked)
-            assert {row.noise for row in shown.rows[1:]} == {OWN}
-            assert all(row.lower_bound <= row.error for row in shown.rows)
-            assert shown.rows[0].error == min(row.error for row in shown.rows)
+    for epsilon, p in [(1.3, 4), (4.0, math.inf), (9.0, 2)]:
+        asked = {"p": p, "guarantee": pml.PureDP(epsilon), "own_grid": True, "effort": "quick"}
+        shown = compare(queries, strategies=["design", *strategies], **asked)
+        assert {row.noise for row in shown.rows[1:]} == {OWN}
+        assert all(row.lower_bound <= row.error for row in shown.rows)
+        assert shown.rows[0].error == min(row.error for row in shown.rows)
 
 
 def test_the_design_is_the_identity_where_its_grid_is_best():

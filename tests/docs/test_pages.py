@@ -24,6 +24,7 @@ def opened(tmp_path_factory):
     return page
 
 
+pytestmark = pytest.mark.full_work
 BLOCKS = [*numbered_blocks()]
 
 

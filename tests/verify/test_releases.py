@@ -91,7 +91,7 @@ def test_rows_of_a_person_in_tables_verify(strategy, rows, tmp_path):
         )
         counts = np.full(noisy.workload.shape[1], 6)
         noisy.release(counts).measurements.write(tmp_path / "m.npz")
-        assert not pml.verify_file(tmp_path / "m.npz").failures
+        assert not pml.verify(tmp_path / "m.npz").failures
 
 
 def test_another_schema_is_told(tmp_path):
