@@ -151,7 +151,7 @@ def test_commands_are_counted_in_seconds_memory_and_files(tmp_path, monkeypatch)
     module = importlib.import_module("commands")
     assert len(set(module.COMMANDS)) == 40
     folder = module.prepared(tmp_path / "here")
-    command = "schema people.csv -o drafted.json"
+    command = "schema draft people.csv -o drafted.json"
     one = module.run(command, ROOT, folder, module.COUNTING)
     assert one.seconds > 0.01
     assert one.megabytes > 10

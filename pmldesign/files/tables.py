@@ -74,12 +74,11 @@ def read_table(handle: IO[bytes]) -> NumberTable:
         most = MAX_ENTRIES // width
         try:
             values = np.loadtxt(
-                chain(begin[bool(header) :], (line for _, line in lines)),
+                chain(begin[bool(header) :], (line for _, line in islice(lines, most))),
                 delimiter=",",
                 comments=None,
                 quotechar='"',
                 ndmin=2,
-                max_rows=most + 1,
             )
         except ValueError:
             values = None
