@@ -23,6 +23,7 @@ from pmldesign.designs.results import Design as Design
 from pmldesign.designs.targets.accuracy import Targets as Targets
 from pmldesign.designs.targets.least import LeastBudget as LeastBudget
 from pmldesign.designs.targets.least import least_budget as least_budget
+from pmldesign.error_bounds import Bounds as Bounds
 from pmldesign.errors import FileError as FileError
 from pmldesign.errors import InfeasibleError as InfeasibleError
 from pmldesign.errors import InvalidInputError as InvalidInputError

@@ -351,6 +351,9 @@ def test_frames_are_of_the_library_of_the_data_and_have_the_same_columns():
     shown = pml.compare("prefix:4", DP, strategies=["tree"]).to_frame()
     result = pml.optimize("prefix:4", DP, effort="quick").to_frame()
     assert [*shown.columns] == [*result.columns]
+    channel = pml.envelope.randomized_response([0.5, 0.3, 0.2], epsilon=1)
+    curve = pml.envelope.envelope_curve(channel, [0.01, 0.1]).to_frame()
+    assert [*curve.columns] == ["delta", "lower", "upper"]
 
 
 def test_a_page_escapes_what_a_name_holds():

@@ -52,11 +52,13 @@ def test_the_picture_of_a_mechanism_is_the_deviation_of_every_query():
 @pytest.mark.parametrize("guarantee", [DP, pml.PureDP(3)])
 def test_the_region_out_of_reach_ends_at_the_largest_lower_bound(guarantee):
     bounds = pml.bounds("histogram:4", guarantee=guarantee)
-    axes = pml.plots.plot(bounds).axes[0]
+    axes = bounds.plot().axes[0]
     (region,) = axes.patches
     # at epsilon 3 the staircase is above the geometric noise that counts of records may have
     (largest,) = (b.value for b in bounds if b.name == "least variance")
     assert region.get_x() + region.get_width() == pytest.approx(largest)
+    assert bounds.best.value == largest
+    assert bounds.to_frame()["value"].max() == max(bound.value or 0 for bound in bounds)
     assert len(axes.lines) == sum(1 for bound in bounds if bound.value)
     (label,) = (text.get_text() for text in axes.figure.texts)
     assert "every mechanism, worst case over data of any size" in label
