@@ -78,7 +78,7 @@ class Release(Drawn, Displayed):
         return title, [
             ("noise", f"{noise['law']} on {noise['measurements']} measurements"),
             ("intervals of level", f"{intervals['level']:g}"),
-            ("promise", self.manifest["guarantee"]["words"]),
+            ("guarantee", self.manifest["guarantee"]["words"]),
         ]
 
     def _repr_html_(self) -> str:

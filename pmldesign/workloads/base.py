@@ -211,7 +211,9 @@ class Workload(Displayed, Operator):
     def _display(self) -> tuple[str, Facts]:
         m, n = self.shape
         title = f"{type(self).__name__} {self.name!r}"
-        return f"{title}: {count_text(m)} queries on {count_text(n)} cells", []
+        rows = None if self.schema is None else self.schema.participation
+        facts = [] if rows is None else [("one record is", rows.describe())]
+        return f"{title}: {count_text(m)} queries on {count_text(n)} cells", facts
 
     @property
     def squares_known(self) -> bool:

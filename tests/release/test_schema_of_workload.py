@@ -64,6 +64,7 @@ def test_a_person_costs_as_many_rows_as_the_schema_allows():
     for rows in (1, 4):
         schema = {"attributes": [SEX], "person": "id", "rows_per_person": rows}
         queries = pml.workload("sex", schema=schema)
+        assert ("one record is all rows of one person" in repr(queries)) == (rows > 1)
         noisy = pml.mechanism("identity", queries, guarantee=pml.PureDP(1), noise="laplace")
         assert noisy.max_std == pytest.approx(2**0.5 * rows)
         assert pml.calibrate(queries, pml.PureDP(1), noise="laplace").scale == pytest.approx(rows)

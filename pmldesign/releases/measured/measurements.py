@@ -139,7 +139,7 @@ class Measurements(Drawn, Displayed):
         title = f"Measurements of {released}: {len(self.values)} values on"
         return f"{title} {self.strategy.cells} cells", [
             ("noise", noise),
-            ("promise", self.manifests[0]["guarantee"]["words"]),
+            ("guarantee", self.manifests[0]["guarantee"]["words"]),
         ]
 
     def noise_of(self, queries: Workload) -> AnswerNoise:
