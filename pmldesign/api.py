@@ -92,8 +92,9 @@ def workload(
                 f"the schema has {form.cells} cells, the workload {queries.shape[1]}; write the"
                 " workload with names of attributes"
             )
-        queries = copy(queries)  # one that is given belongs to the caller
-        queries.schema = form
+        whole = copy(queries.whole)  # one that is given belongs to the caller
+        whole.schema, whole._beside = form, None
+        queries = whole.beside(queries.public)
     return queries if weights is None else weighted(queries, weights)
 
 

@@ -104,6 +104,11 @@ def test_a_schema_is_not_contradicted():
     plain = pml.workload("histogram:2")
     assert pml.workload(plain, schema={"attributes": [SEX]}).schema is not None
     assert plain.schema is None
+    pml.mechanism("identity", plain, pml.PureDP(1, "replace"))  # which keeps the queries beside
+    again = pml.workload(plain, schema={"attributes": [SEX], "person": "id", "rows_per_person": 2})
+    noisy = pml.mechanism("identity", again, pml.PureDP(1, "replace"), noise="laplace")
+    row = pml.mechanism("identity", plain, pml.PureDP(1, "replace"), noise="laplace")
+    assert noisy.scale == pytest.approx(2 * row.scale)
     numbers = pml.workload("income:sum", schema={"attributes": [INCOME]})
     for call in (pml.optimize, lambda *given: pml.mechanism("workload", *given)):
         with pytest.raises(InvalidInputError, match="PML is about the cell that a record is in"):
