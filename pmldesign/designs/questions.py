@@ -12,7 +12,6 @@ from typing import Any
 
 from pmldesign.arguments import exponent, flags, whole
 from pmldesign.designs.options import DesignArguments, DesignOptions
-from pmldesign.designs.participation.sampled import with_parts
 from pmldesign.designs.streaming import require_streaming
 from pmldesign.factorization import answer, with_known
 from pmldesign.mechanisms import NoiseChoice, admissible, require_cells, require_feasible
@@ -65,6 +64,8 @@ class Question:
         if guarantee is not None and guarantee.pml and schema is not None:
             raise schema.refusal()
         if isinstance(schema, SampledParticipation) and schema.open:
+            from pmldesign.designs.participation.sampled import with_parts
+
             schema = with_parts(self.workload, schema, guarantee)
             options = replace(options, participation=schema)
         object.__setattr__(self, "options", options)

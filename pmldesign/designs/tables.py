@@ -47,7 +47,7 @@ from pmldesign.workloads.tables.joined import joined_over
 from pmldesign.workloads.tables.same import as_tables_over, way_of
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.joint import solve as joint
-from pmldesign_solvers.joint.spaces import MOST_CELLS
+from pmldesign_solvers.limits import JOINT_CELLS
 from pmldesign_solvers.norm.solution import Outcome, Status
 from pmldesign_solvers.operators.operator import EPS, TINY, Array, dual_norm, power_mean
 from pmldesign_solvers.tables import lower as pairs
@@ -278,7 +278,7 @@ def joint_question(workload: Workload) -> joint.JointQuestion | None:
     listed = joined_over(workload, workload.domain)
     if listed is None or not joint.affordable(workload.domain, [T for _, T, _ in listed]):
         return None
-    check_entries(f"the queries of {workload.name}", (workload.shape[0], MOST_CELLS))
+    check_entries(f"the queries of {workload.name}", (workload.shape[0], JOINT_CELLS))
     return joint.JointQuestion.of(
         workload.domain, [(T, scale * queries.to_dense()) for scale, T, queries in listed]
     )
@@ -293,7 +293,7 @@ def solve_joined(workload: Workload, p: float, options: DesignOptions) -> Design
     question = joint_question(workload)
     if question is None:
         raise InvalidInputError(
-            f"{workload.name!r} has tables that overlap or come twice: they may have {MOST_CELLS}"
+            f"{workload.name!r} has tables that overlap or come twice: they may have {JOINT_CELLS}"
             " cells each, and together as many as all pairs of 41 attributes of 10 values; ask for"
             " fewer values or attributes together"
         )

@@ -23,7 +23,6 @@ from pmldesign.error_bounds.one_dimensional import staircase_moment_root as stai
 from pmldesign.error_bounds.one_dimensional import (
     total_variation_deviation as total_variation_deviation,
 )
-from pmldesign.error_bounds.upper import upper_bounds
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.workloads.base import Workload
@@ -75,6 +74,8 @@ def all_bounds(
         norm_lower=norm_lower,
         norm_upper=norm_upper,
     )
+    from pmldesign.error_bounds.upper import upper_bounds
+
     if norm_alone:
         reached = upper_bounds(problem, errors or {})[: len(errors or {}) + 1]
         return (*lower_bounds(problem, norm_alone=True), *reached)

@@ -27,7 +27,6 @@ from pmldesign.factorization import Factorization, answer, with_known
 from pmldesign.mechanisms.discrete import own_deviation, own_lattice
 from pmldesign.mechanisms.exact_error import Mechanism
 from pmldesign.privacy.calibration import calibrate, require_attainable
-from pmldesign.privacy.composition import composed
 from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.privacy.guarantees import ApproxDP, Guarantee, PureDP, require_guarantee
 from pmldesign.privacy.neighbours import Neighbours, NeighboursLike
@@ -326,6 +325,8 @@ def compose(releases: Sequence[Mechanism | PrivacyCurve]) -> PrivacyCurve:
             "the releases have different known answers, so that their neighbours differ; give all"
             " the same known answers"
         )
+    from pmldesign.privacy.composition import composed
+
     return composed(
         [release.privacy if isinstance(release, Mechanism) else release for release in releases]
     )

@@ -21,5 +21,6 @@ __getattr__ = face(
         "outward": "at_least at_most private_end shortest to_places",
         "priors": "least_masses worst_mean",
         "public_sample": "BALL SampledAlpha sampled_alpha",
+        "sampled_steps": "FAR loss_at on_a_line one_step parts_of sampled_delta",
     },
 )

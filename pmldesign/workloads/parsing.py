@@ -35,8 +35,7 @@ from pmldesign.workloads.tables.joined import JoinedWorkload, as_joined
 from pmldesign.workloads.tables.same import MAX_JOINED, as_tables, domain_of
 from pmldesign.workloads.union import UnionWorkload, as_marginals
 from pmldesign.workloads.weighting import weighted
-from pmldesign_solvers.joint.spaces import MOST_CELLS
-from pmldesign_solvers.limits import WRITTEN_CELLS
+from pmldesign_solvers.limits import JOINT_CELLS, WRITTEN_CELLS
 
 MAX_PRODUCT_CELLS = 2**24
 """Cells of a product, of which no matrix is formed: beyond, one histogram needs over 128 MiB."""
@@ -111,13 +110,13 @@ def union_of(parts: Sequence[Workload], text: str) -> Workload:
         if tables is not None:
             return tables
         overlapping = as_joined(parts)
-        if overlapping is not None and max(overlapping.table_cells) <= MOST_CELLS:
+        if overlapping is not None and max(overlapping.table_cells) <= JOINT_CELLS:
             return overlapping
     if cells > MAX_PRODUCT_CELLS:
         raise InvalidInputError(
             f"{_shown(text)} has {count_text(cells)} cells; a union of more than"
             f" {MAX_PRODUCT_CELLS} consists of tables over the same attributes, each asked for"
-            f" once, or of up to {MOST_CELLS} cells; neighbours that are asked about together have"
+            f" once, or of up to {JOINT_CELLS} cells; neighbours that are asked about together have"
             f" up to {MAX_JOINED} cells"
         )
     if queries > MAX_QUERIES:

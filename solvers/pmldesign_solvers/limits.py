@@ -45,6 +45,8 @@ PUBLIC_CELLS = 600
 """The same under replace (20 s), where the bounds of streams are 0.3 to 0.6 % apart."""
 LEAST_CELLS = 7
 """Running sums under replace that have no stream, whatever number of buffers is asked for."""
+JOINT_CELLS = 1024
+"""Cells of one of several tables that are each measured by a matrix (a step takes a second)."""
 REGION_CELLS = 512
 """Regions solved as one matrix: it takes a second, and gains 0.05 to 0.5 % at p <= 4."""
 

@@ -14,9 +14,14 @@ from scipy import stats
 import pmldesign as pml
 from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
-from pmldesign.privacy import ZCDP, ApproxDP, ApproxPML, Neighbours, PureDP, gaussian_delta
-from pmldesign.privacy.sampled_steps import (
+from pmldesign.privacy import (
     FAR,
+    ZCDP,
+    ApproxDP,
+    ApproxPML,
+    Neighbours,
+    PureDP,
+    gaussian_delta,
     loss_at,
     on_a_line,
     one_step,

@@ -22,7 +22,6 @@ from pmldesign.cli.documents.document import (
     records,
 )
 from pmldesign.cli.process import interrupted
-from pmldesign.comparison.comparison import Comparison
 from pmldesign.designs.optimized import Optimized
 from pmldesign.designs.rows import PARAMETERS, Row, parameters
 from pmldesign.errors import PmldesignError
@@ -34,6 +33,7 @@ from pmldesign_solvers.operators.deadline import Deadline
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from pmldesign.comparison.comparison import Comparison
     from pmldesign.strategies.participation.schema import AnyParticipation
 
 T = TypeVar("T")

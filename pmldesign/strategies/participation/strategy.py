@@ -18,7 +18,6 @@ from pmldesign.privacy.sampled_steps import Sampling
 from pmldesign.strategies.arguments import not_lower_triangular
 from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.online import bands_of, is_triangular, made_for, streaming_form
-from pmldesign.strategies.participation.person_distances import person_sensitivity
 from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.schema import (
     AnyParticipation,
@@ -92,6 +91,7 @@ class ParticipationStrategy(Strategy):
             require_plausible_rows,
             sensitivity,
         )
+        from pmldesign.strategies.participation.person_distances import person_sensitivity
 
         if isinstance(self.participation, PersonRows):
             value = person_sensitivity(self.whole, self.participation, neighbours, norm)

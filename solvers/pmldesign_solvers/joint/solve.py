@@ -31,7 +31,8 @@ import scipy
 
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.joint.descent import POWERS, Descent, Measured
-from pmldesign_solvers.joint.spaces import MOST_CELLS, Attributes, Spaces, frame
+from pmldesign_solvers.joint.spaces import Attributes, Spaces, frame
+from pmldesign_solvers.limits import JOINT_CELLS
 from pmldesign_solvers.norm.bounds_loop import Stages
 from pmldesign_solvers.norm.solution import Outcome, SolverOptions
 from pmldesign_solvers.operators.operator import EPS, Array, Indices, dual_norm, power_mean
@@ -199,7 +200,7 @@ def affordable(sizes: Sequence[int], sets: Sequence[Attributes]) -> bool:
     """Whether the tables are small enough to be measured by matrices of their own."""
     tables = maximal(sets)
     cells = _cells(sizes, tables)
-    if max(cells) > MOST_CELLS or sum(n * n for n in cells) > MOST_ENTRIES:
+    if max(cells) > JOINT_CELLS or sum(n * n for n in cells) > MOST_ENTRIES:
         return False
     return Spaces(sizes, tables).shared <= MOST_SHARED
 

@@ -31,8 +31,6 @@ import numpy as np
 from pmldesign_solvers.operators.operator import Array, Indices
 
 Attributes = tuple[int, ...]
-MOST_CELLS = 1024
-"""Of a table that is measured by a matrix: a step on it takes a second."""
 
 
 class Spaces:
