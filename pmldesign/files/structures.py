@@ -17,10 +17,9 @@
                 written for, and the running sums that they are for
     recurrence  `diagonal`, `gains` and `decays`, the numbers of C, and the running sums likewise
     all ranges  as stream, without `u` and the running sums
-    regions     `parents` of the nodes of a tree, -1 for the root, and `node_weights`, 0 where a
-                node is not measured
-    region tables likewise, with `sizes` of the attributes, `tables` (sets of attributes) and
-                `node_weights` for each of these; `ordered` and `coordinates_0`, ... likewise
+    regions     `parents` of the nodes of a tree, -1 for the root, `sizes` of the attributes,
+                `tables` (sets of attributes; the empty one counts) and `node_weights` for each of
+                these, 0 where a node is not measured; `ordered` and `coordinates_0`, ... likewise
     table matrices  `sizes` of the attributes, `tables` (sets) and `rows_0`, `rows_1`, ..., the
                 matrix of each; `centred`, whether the total is public
     rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
@@ -146,6 +145,16 @@ def _blocks(name: str, free: list[int], *others: Any) -> BlockStrategy:
     return BlockStrategy(name, index, *others)
 
 
+def _regions(
+    name: str, parents: Any, sizes: list[int], tables: Any, node_weights: Any, ordered: Any
+) -> RegionsStrategy | RegionTablesStrategy:
+    if sizes:
+        return from_table_nodes(name, parents, sizes, tables, node_weights, ordered)
+    if tables != [()]:
+        raise ValueError("tables without attributes are counts")
+    return from_nodes(name, parents, node_weights.reshape(-1))
+
+
 def _product(
     name: str, factors: Sequence[Strategy], weights: Any, table: Public, place: Any
 ) -> ProductStrategy:
@@ -266,6 +275,15 @@ CENTRED = Part(
     lambda _, arrays: whole_numbers("centred", arrays["centred"]),
 )
 """Whether the number of records is public."""
+COUNTED = Part(
+    lambda strategy: {
+        "sizes": np.zeros(0, dtype=np.int64),
+        "tables": np.full((1, 1), -1),
+        "node_weights": strategy.node_weights[None],
+    },
+    lambda _, arrays: arrays["node_weights"],
+)
+"""Counts at regions: the table of no attributes."""
 ORDERED = Part(_ordered_arrays, _read_ordered)
 """What is measured of ordered attributes."""
 FORMS = [
@@ -303,12 +321,6 @@ FORMS = [
     ),
     Form(
         "regions",
-        RegionsStrategy,
-        (whole("parents", "tree.parents"), plain("node_weights")),
-        from_nodes,
-    ),
-    Form(
-        "region tables",
         RegionTablesStrategy,
         (
             whole("parents", "tree.parents"),
@@ -317,8 +329,9 @@ FORMS = [
             plain("node_weights"),
             ORDERED,
         ),
-        from_table_nodes,
+        _regions,
     ),
+    Form("regions", RegionsStrategy, (whole("parents", "tree.parents"), COUNTED)),
     Form("rows", IdentityAndRows, (plain("diagonal"), plain("rows")), always=False),
     Form(
         "blocks",

@@ -29,6 +29,7 @@ NAMES = {"pmldesign", "versions", "workload", "unweighted", "channel", "records"
 """What things are called, and what nothing in a file tells."""
 UNSEEN = {"measurements", "sampler", "bits", "unit", "exact", "bias_of_an_entry", "intervals"}
 UNSEEN |= {"post_processing", "strategy", "schema", "distances", "half_alpha", "dp", "cells"}
+UNSEEN |= {"denominator"}
 """Of a manifest what `verify` says it does not check, or what depends on that alone."""
 
 

@@ -54,7 +54,7 @@ def honest(request, schema, tmp_path_factory):
 def test_files_hold_with_the_numbers_of_the_matrices(honest):
     path, header, _, noisy, workload = honest
     result = pml.verify(path, workload=workload)
-    assert header["form"] == "region tables"
+    assert header["form"] == "regions"
     assert result.holds, (result.failures, result.unchecked)
     values = {check.name: check.computed for check in result.checks}
     R, A = noisy.strategy.matrix, noisy.workload.to_dense()

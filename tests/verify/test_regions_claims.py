@@ -190,7 +190,7 @@ def test_altered_numbers_and_arrays_are_found(honest):
         assert not pml.verify(other).holds, name
     for name in ("node_weights", "dual_u", "dual_w"):
         changed = arrays[name].copy()
-        changed[np.argmax(changed)] *= 1.5
+        changed.flat[np.argmax(changed)] *= 1.5
         rewrite(other, dict(header), {**arrays, name: changed})
         assert not pml.verify(other).holds, name
     parents = arrays["parents"].copy()

@@ -16,12 +16,10 @@ from pmldesign import (
     least_budget,
     mechanism,
     optimize,
-    verify_file,
-    write_strategy,
 )
 from pmldesign.designs import named_targets
 from pmldesign.errors import FileError, InvalidInputError
-from pmldesign.files import read_strategy
+from pmldesign.files import read_strategy, verify_file, write_strategy
 from pmldesign.privacy import Neighbours
 from pmldesign.strategies import (
     RegionsStrategy,

@@ -65,17 +65,6 @@ Table = tuple[int, ...]
 
 
 def check_regions(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
-    """All claims of a strategy that counts regions: tables of no attributes, at every cell."""
-    assert queries.region_tables is not None
-    tree, r = ReadTree(queries.region_tables.parents), arrays["node_weights"]
-    if r.shape == tree.leaves.shape and not tree.told(r > 0)[tree.leaves].all():
-        checks.state("L R = A", False, "every cell is measured by itself")
-        return
-    none = {"sizes": np.zeros(0, dtype=int), "tables": np.full((1, 1), -1)}
-    check_region_tables(header, {**arrays, **none, "node_weights": r[None]}, queries, checks)
-
-
-def check_region_tables(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
     """All claims of a strategy that measures tables at regions, for queries about such."""
     asked = queries.region_tables
     assert asked is not None
@@ -90,6 +79,9 @@ def check_region_tables(header: Header, arrays: Arrays, queries: Queries, checks
     if not checks.state("regions", same, "those of the workload, and their attributes"):
         return
     tree = ReadTree(asked.parents)
+    if not asked.sizes and not tree.told(r.sum(axis=0) > 0)[tree.leaves].all():
+        checks.state("L R = A", False, "every cell is measured by itself")
+        return
     far = len(tree.levels) > MOST_LEVELS or r.max() > WIDEST * r[r > 0].min(initial=math.inf)
     if far or max(len(part.table) for part in asked.parts) > MOST_ATTRIBUTES:
         checks.unchecked(

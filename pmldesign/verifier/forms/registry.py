@@ -32,7 +32,7 @@ from pmldesign.verifier.forms.joint_tables import lower_bound as joint_bound
 from pmldesign.verifier.forms.marginals import check_marginals, tells_marginals
 from pmldesign.verifier.forms.marginals import lower_bound as marginals_bound
 from pmldesign.verifier.forms.products import check_beside_table, check_product
-from pmldesign.verifier.forms.region_tables import WEAKER_PAIRS, check_region_tables, check_regions
+from pmldesign.verifier.forms.region_tables import WEAKER_PAIRS, check_regions
 from pmldesign.verifier.forms.region_tables import lower_bound as region_tables_bound
 from pmldesign.verifier.forms.tables import WEAKER_BLOCKS, check_tables, lower_of_weights
 from pmldesign.verifier.forms.trees import root_of
@@ -70,7 +70,7 @@ def _regions_bound(claims: Claims) -> Any:
     return region_tables_bound(claims.header, claims.arrays, asked, root_of(asked.parents, replace))
 
 
-def _tells_region_tables(claims: Claims) -> bool:
+def _tells_regions(claims: Claims) -> bool:
     """Whether structure tells all: of ordered attributes it bounds distances under replace."""
     exact = claims.large or claims.plain or "ordered" not in claims.arrays
     return claims.told and exact and _at_regions(claims, claims.arrays["sizes"].size)
@@ -82,7 +82,7 @@ def _coordinates_bound(claims: Claims) -> Any:
     return marginals_bound(*claims[:3]) if claims.queries.plain else None
 
 
-def _at_regions(claims: Claims, attributes: int = 0) -> bool:
+def _at_regions(claims: Claims, attributes: int) -> bool:
     """Whether the queries are tables at regions, or counts alone where that is measured."""
     asked = claims.queries.region_tables
     return asked is not None and bool(asked.sizes) == bool(attributes)
@@ -175,17 +175,7 @@ FORMS: dict[str, Form] = {
         beside=({"weights": POSITIVE}, {**MARGINS, "place": COUNTS}),
     ),
     "regions": Form(
-        "regions",
-        {"parents": Domain(-1, whole=True), "node_weights": Domain(0.0)},
-        lambda arrays: len(written.leaves(arrays)),
-        written.region_rows,
-        (Method(lambda c: c.told and _at_regions(c), check_regions),),
-        lower=_regions_bound,
-        weaker=WEAKER_PAIRS,
-        grouped=True,
-    ),
-    "region tables": Form(
-        "tables at regions",
+        "counts or tables at regions",
         {
             "parents": Domain(-1, whole=True),
             "sizes": SIZES,
@@ -193,8 +183,8 @@ FORMS: dict[str, Form] = {
             "node_weights": Domain(0.0, axes=(2,)),
         },
         lambda arrays: len(written.leaves(arrays)) * of_sizes(arrays),
-        written.region_table_rows,
-        (Method(_tells_region_tables, check_region_tables),),
+        written.region_rows,
+        (Method(_tells_regions, check_regions),),
         lower=_regions_bound,
         weaker=WEAKER_PAIRS,
         grouped=True,

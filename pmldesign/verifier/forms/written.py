@@ -5,9 +5,8 @@ below the other and (x) the Kronecker product over the attributes in their order
 
     product          diag(weights)^(1/2) (x)_i R_i
     identity, rows   [diag(d); rows]
-    regions          r_nu 1_nu, nu a node of the tree of `parents`, r_nu its weight
-    region tables    r 1_nu (x)_{i in T} Y_i (x)_{i not in T} 1^T, r the weight of T at the node nu,
-                     Y_i the identity or coordinates
+    regions          r 1_nu (x)_{i in T} Y_i (x)_{i not in T} 1^T, r the weight of T at the node nu
+                     of the tree of `parents`, Y_i the identity or coordinates
     blocks           R_b (x)_j v_j^T for each combination b of columns v_j of the bases
     coordinates      s_T^(1/2) (x)_{i in T} Y_i (x)_{i not in T} 1^T, Y_i the coordinates of an
                      attribute or (n_i/(n_i - 1))^(1/2) H_i
@@ -73,24 +72,16 @@ def identity_rows(arrays: Arrays) -> Iterator[Any]:
 
 
 def region_rows(arrays: Arrays) -> Iterator[Any]:
-    """Of regions."""
-    parents, weights = arrays["parents"].tolist(), arrays["node_weights"]
-    cells = leaves(arrays)
-    rows = np.zeros((len(parents), len(cells)))
+    """Of counts or tables at regions."""
+    sizes, parents, cells = arrays["sizes"].tolist(), arrays["parents"].tolist(), leaves(arrays)
+    above = np.zeros((len(parents), len(cells)))
     for cell, node in enumerate(cells):
         while node >= 0:
-            rows[node, cell] = weights[node]
+            above[node, cell] = 1.0
             node = parents[node]
-    yield rows[weights > 0]
-
-
-def region_table_rows(arrays: Arrays) -> Iterator[Any]:
-    """Of tables at regions."""
-    sizes, ones = arrays["sizes"].tolist(), np.ones(len(arrays["parents"]))
     order = arrays["ordered"].tolist() if "ordered" in arrays else []
     measured = dict(enumerate(map(np.eye, sizes)))
     measured |= {i: arrays[f"coordinates_{k}"] for k, i in enumerate(order)}
-    (above,) = region_rows({**arrays, "node_weights": ones})
     for table, weights in zip(members_of(arrays["tables"]), arrays["node_weights"], strict=True):
         if not set(table) <= {*range(len(sizes))}:
             raise ValueError(f"there is no table {table}")
