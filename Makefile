@@ -19,6 +19,7 @@ test: lint types unit ## lint, types, tests
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python tests/prose.py
 
 types: $(VENV)/test.stamp
 	$(BIN)/mypy

@@ -54,16 +54,17 @@ def list_commands(_app: Any) -> None:
 
 
 def draw(_app: Any) -> None:
-    """Run what the gallery says, and draw the studies of the examples."""
+    """Run the page of pictures, and draw the studies of the examples."""
     from pmldesign.cli import main
 
     PICTURES.mkdir(exist_ok=True)
     names: dict[str, Any] = {}
     with contextlib.chdir(PICTURES):
-        for kind, body in EXAMPLES.findall((HERE / "guides" / "gallery.md").read_text()):
+        for kind, body in EXAMPLES.findall((HERE / "guides" / "studies.md").read_text()):
             if kind == "python":
                 exec(body, names)
-            for line in re.findall(r"^\$ pmldesign (.*) > \S+$", body, re.MULTILINE):
+            joined = re.sub(r"\\\n> *", " ", body)
+            for line in re.findall(r"^\$ pmldesign (.*) > \S+$", joined, re.MULTILINE):
                 result = CliRunner().invoke(main, shlex.split(line), prog_name="pmldesign")
                 assert result.exit_code == 0, result.stderr
     for study in ("lp_error", "streams"):

@@ -1,11 +1,13 @@
 """Check the prose of pages, docstrings, comments and messages against the style guide.
 
-    python tests/prose.py            show every match, and fail if there is one
+    python tests/prose.py            show every match in the pages, and fail if there is one
+    python tests/prose.py --code     the same for docstrings, comments and messages
     python tests/prose.py --count    counts of each pattern in pages and in code
 
-The patterns stand for the rules of docs/style.md: lead with a noun, use "if" for conditions, modern
-connectives, plain negation, ordinary verbs in remedies, no space before a percent sign, short
-sentences and table cells. The list of exceptions below holds sentences in which a match is right.
+The patterns stand for these rules: lead with a noun, use "if" for conditions, modern connectives,
+plain negation, ordinary verbs in remedies, no space before a percent sign, short sentences, table
+cells, pages and lines of output. ALLOWED holds parts of sentences in which a match is right: add to
+it whatever reads well.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import re
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,9 +29,9 @@ PAGES = [
     if (ROOT / name).exists()
 ] + sorted((ROOT / "docs").rglob("*.md"))
 CODE = [path for room in ("pmldesign", "solvers") for path in sorted((ROOT / room).rglob("*.py"))]
-MATHEMATICS = ("docs/background/", "docs/background/norm.md", "docs/background/envelope.md")
+MATHEMATICS = "docs/background/"
 """Pages with proofs, whose sentences hold formulas and may be longer."""
-MOST_WORDS, MOST_IN_CELL = 45, 120
+MOST_WORDS, MOST_IN_CELL, MOST_IN_LINE, MOST_ON_PAGE = 30, 120, 90, 2500
 
 PATTERNS = {
     "headless what": r"\bwhat (?:is|are|was|were|it|they|he|the|a|an|has|have|can|may|comes?|lies|"
@@ -105,9 +107,9 @@ def sentences(path: Path) -> Iterator[tuple[int, str]]:
             block.append(line.strip())
 
 
-def matches() -> Iterator[Match]:
+def matches(paths: Iterable[Path]) -> Iterator[Match]:
     """Every place in pages and code that breaks a rule."""
-    for path in [*PAGES, *CODE]:
+    for path in paths:
         lines = page_lines(path) if path.suffix == ".md" else code_lines(path)
         for number, line in lines:
             if any(part in line for part in ALLOWED):
@@ -115,8 +117,8 @@ def matches() -> Iterator[Match]:
             for name, pattern in COMPILED.items():
                 for _ in pattern.findall(line):
                     yield Match(path, number, name, line.strip())
-    for path in PAGES:
-        yield from _long(path)
+        if path.suffix == ".md":
+            yield from _long(path)
 
 
 def _long(path: Path) -> Iterator[Match]:
@@ -124,15 +126,25 @@ def _long(path: Path) -> Iterator[Match]:
         for number, sentence in sentences(path):
             if len(sentence.split()) > MOST_WORDS:
                 yield Match(path, number, "long sentence", sentence[:100])
+        text = path.read_text(encoding="utf-8")
+        if len(text.split()) > MOST_ON_PAGE:
+            yield Match(path, 1, "long page", f"{len(text.split())} words")
+        for block in re.finditer(r"^```(?:console|python|text)\n(.*?)^```$", text, re.M | re.S):
+            for number, line in enumerate(
+                block[1].splitlines(), text.count("\n", 0, block.start(1))
+            ):
+                if len(line) > MOST_IN_LINE:
+                    yield Match(path, number + 1, "wide output", line[:100])
     for number, line in page_lines(path):
         if line.startswith("|") and max(map(len, line.split("|"))) > MOST_IN_CELL:
             yield Match(path, number, "long cell", line[:100])
 
 
 def main() -> int:
-    found = list(matches())
-    if "--count" in sys.argv:
-        for name in [*PATTERNS, "long sentence", "long cell"]:
+    both, code = "--count" in sys.argv, "--code" in sys.argv
+    found = list(matches([*PAGES, *CODE] if both else CODE if code else PAGES))
+    if both:
+        for name in [*PATTERNS, "long sentence", "long cell", "long page", "wide output"]:
             kinds = Counter(m.path.suffix for m in found if m.pattern == name)
             print(f"{name:26} pages {kinds['.md']:5}   code {kinds['.py']:5}")
         return 0

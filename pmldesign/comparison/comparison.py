@@ -32,14 +32,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.outward import of_scale, shortest
 from pmldesign.strategies import StrategyLike, as_strategy
 from pmldesign.workloads import Workload, WorkloadLike
-from pmldesign.workloads.display import (
-    LONGEST_LINE,
-    Drawn,
-    data_frame,
-    html_table,
-    latex_table,
-    shortened,
-)
+from pmldesign.workloads.display import Drawn, data_frame, html_table, latex_table
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -81,9 +74,9 @@ class Comparison(Drawn):
     def __repr__(self) -> str:
         best = min(self.rows, key=lambda row: row.error)
         promise = "no guarantee" if self.guarantee is None else repr(self.guarantee)
-        title = f"Comparison on {self.workload.name!r} under {promise}: {len(self.rows)} rows"
-        return shortened(
-            f"{shortened(title, LONGEST_LINE)}\n  best {best.strategy!r} with {best.noise} noise,"
+        return (
+            f"Comparison on {self.workload.name!r} under {promise}: {len(self.rows)} rows\n"
+            f"  best {best.strategy!r} with {best.noise} noise,"
             f" err_{shortest(best.p)} {best.error:.6g}"
         )
 

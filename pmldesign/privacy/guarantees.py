@@ -143,7 +143,7 @@ class ApproxDP(_DP):
         object.__setattr__(self, "delta", probability("delta", self.delta))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class PML(OnPriors):
     """epsilon pointwise maximal leakage on Q_alpha.
 
@@ -162,7 +162,7 @@ class PML(OnPriors):
     )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class ApproxPML(OnPriors):
     """epsilon-PML on Q_alpha up to an additive slack delta on every event (psi_2 of [SPP]).
 
@@ -188,7 +188,7 @@ class ApproxPML(OnPriors):
         return self.epsilon + math.log(least) >= math.log1p(-self.delta)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class EnvelopePML(OnPriors):
     """epsilon-PML on Q_alpha but for a probability delta, after any post-processing [SPP].
 

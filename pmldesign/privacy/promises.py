@@ -19,9 +19,6 @@ _CHANGE = {
     Neighbours.REPLACE: "one record is replaced (the number of records is public)",
 }
 
-FEW = 8
-"""Numbers of an alpha that are shown."""
-
 
 class Promise(ABC):
     """What every guarantee answers: noises that can meet it, and its numbers."""
@@ -56,11 +53,6 @@ class Promise(ABC):
     """What delta means under PML: "slack" on every event, or "envelope"."""
     words: ClassVar[str]
     """What is promised, with its numbers by their names, and {about}, whom it is about."""
-
-    def __repr__(self) -> str:
-        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}  # type: ignore[arg-type]
-        shown = (f"{name}={_few(value)}" for name, value in values.items() if value != "")
-        return f"{type(self).__name__}({', '.join(shown)})"
 
     @abstractmethod
     def about(self, cells: int) -> str:
@@ -171,9 +163,7 @@ class OneRecord(Promise):
             f" {self.known!r} are public, and what they tell about a record is not protected)"
         )
 
-
-def _few(value: Any) -> str:
-    """A number, or the first of many."""
-    if not isinstance(value, tuple) or len(value) <= FEW:
-        return repr(value)
-    return f"({', '.join(f'{each:.6g}' for each in value[:FEW])}, ... {len(value)} numbers)"
+    def __repr__(self) -> str:
+        names = [entry.name for entry in fields(self) if getattr(self, entry.name) != ""]  # type: ignore[arg-type]
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__name__}({values})"

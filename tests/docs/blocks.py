@@ -1,7 +1,9 @@
 """Examples in Markdown pages: finding them, running them, and writing their output into the page.
 
-A ```console block holds commands on lines that start with "$ ", each followed by its output. A
-```python block is run as it stands; what it prints is in the ```text block right after it, if any.
+A ```console block holds commands on lines that start with "$ ", each followed by its output; lines
+that start with "> " continue a command. A ```python block is run as it stands; its output is in the
+```text block right after it, if there is one. Commands write for a terminal of WIDTH columns,
+except into pipes and files, and on pages whose folder is in WIDE.
 The blocks of a page share one folder and one Python namespace.
 
     python tests/docs/blocks.py [PAGE ...]    write the output of today into the pages, or into all
@@ -39,6 +41,8 @@ IN_PROCESS = re.compile(
     r"(?: \| head -(?P<first>\d+)| \| tail -(?P<last>\d+))?(?: && echo (?P<said>[\w ]+))?"
 )
 """Commands that need no shell: redirections of at most one file each, and a choice of lines."""
+CONTINUED = re.compile(r"\\\n\s*")
+WIDTH, WIDE = 88, ("background",)
 PROGRAM = re.compile(r"(?<!\S)pmldesign (?P<words>[^|<>$;&\n]*?)(?= *(?:\d?[|<>;&\n]|$))")
 """Within a line for the shell: what it prints is computed here, and the shell shows it."""
 CHANGED = re.compile(r"cd (?P<folder>[\w-]+) && ")
@@ -51,21 +55,27 @@ def commands(body: str) -> Iterator[tuple[str, str]]:
         yield match["line"].replace("\n> ", "\n"), match["output"]
 
 
-def run_command(line: str, folder: Path) -> str:
+def width_of(page: Path) -> int | None:
+    """The columns of the terminal for the commands of a page."""
+    return None if page.parent.name in WIDE else WIDTH
+
+
+def run_command(line: str, folder: Path, width: int | None = None) -> str:
     """What a command prints, on both streams, run in a folder that is shown as /data."""
-    return _output(line, folder).replace(str(folder.resolve()), "/data")
+    return _output(line, folder, width).replace(str(folder.resolve()), "/data")
 
 
-def _output(line: str, folder: Path) -> str:
+def _output(line: str, folder: Path, width: int | None) -> str:
+    line = line if "<<" in line else CONTINUED.sub(" ", line)
     if match := IN_PROCESS.fullmatch(line):
-        return _in_process(match, folder)
+        return _in_process(match, folder, width)
     path = os.pathsep.join(entry for entry in sys.path if entry)
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     functions = f"""pmldesign() {{ {shlex.quote(sys.executable)} -m pmldesign "$@"; }}
 shown() {{ cat "$1.out"; cat "$1.err" >&2; return $2; }}"""
     with tempfile.TemporaryDirectory() as kept:
         result = subprocess.run(
-            ["bash", "-c", f"{functions}\n{_computed(line, folder, Path(kept))}"],
+            ["bash", "-c", f"{functions}\n{_computed(line, folder, Path(kept), width)}"],
             cwd=folder,
             env={**os.environ, "PATH": programs, "PYTHONPATH": path},
             stdout=subprocess.PIPE,
@@ -76,22 +86,36 @@ shown() {{ cat "$1.out"; cat "$1.err" >&2; return $2; }}"""
     return result.stdout
 
 
-def _computed(line: str, folder: Path, kept: Path) -> str:
+def _computed(line: str, folder: Path, kept: Path, width: int | None) -> str:
     """The line with what its calls of the program print in their place."""
     for number, match in enumerate([*PROGRAM.finditer(line)]):
         changed = CHANGED.match(line)
-        result = _called(match["words"], folder / (changed["folder"] if changed else ""))
+        piped = re.match(r" *(2>&1 *)?[|>]", match.string[match.end() :])
+        there = folder / (changed["folder"] if changed else "")
+        streams = (None if piped else width, None if piped and piped[1] else width)
+        result = _called(match["words"], there, widths=streams)
         (kept / f"{number}.out").write_text(result.stdout)
         (kept / f"{number}.err").write_text(result.stderr)
         line = line.replace(match[0], f"shown {kept / str(number)} {result.exit_code}", 1)
     return line
 
 
-def _called(words: str, folder: Path, text: bytes | str | None = None) -> Result:
+def _called(
+    words: str,
+    folder: Path,
+    text: bytes | str | None = None,
+    *,
+    widths: tuple[int | None, int | None] = (None, None),
+) -> Result:
     from pmldesign.cli import main
 
     with contextlib.chdir(folder), pytest.MonkeyPatch.context() as patch:
         patch.setattr("pmldesign.cli.demo._run", _in_script)
+        for module in ("process", "documents.document"):
+            patch.setattr(
+                f"pmldesign.cli.{module}.terminal_width",
+                lambda stream: widths[stream is not sys.stdout],
+            )
         result = CliRunner().invoke(main, shlex.split(words), input=text, prog_name="pmldesign")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -102,12 +126,14 @@ def _in_script(line: str, folder: Path) -> None:
     click.echo(_called(line.removeprefix("pmldesign "), folder).stdout, nl=False)
 
 
-def _in_process(line: re.Match[str], folder: Path) -> str:
+def _in_process(line: re.Match[str], folder: Path, width: int | None) -> str:
     source, target = line["piped"] or line["input"], line["output"]
     text: bytes | str | None = (folder / source).read_bytes() if source else None
     if line["numbers"]:
         text = "".join(f"{number}\n" for number in range(1, int(line["numbers"]) + 1))
-    result = _called(line["words"], folder, text)
+    piped = any(line[name] for name in ("first", "last", "kept", "output"))
+    widths = (None if piped else width, None if line["kept"] else width)
+    result = _called(line["words"], folder, text, widths=widths)
     if line["first"] or line["last"]:
         lines = result.stdout.splitlines(keepends=True)
         part = lines[: int(line["first"])] if line["first"] else lines[-int(line["last"]) :]
@@ -166,7 +192,8 @@ def difference(printed: str, shown: str) -> str:
 
 
 def _normal(text: str) -> list[str]:
-    """The lines without widths of columns and without what differs between machines."""
+    """The lines without line breaks of a terminal, column widths and facts about a machine."""
+    text = re.sub(r"\n {8,}", " ", text)
     for pattern, replacement in MASKS:
         text = re.sub(pattern, replacement, text)
     lines = [" ".join(line.split()) for line in text.splitlines()]
@@ -211,7 +238,7 @@ class Page:
         return [
             found and f"$ {line}\n{found}"
             for line, shown in commands(block["body"])
-            for found in [difference(run_command(line, self.folder), shown)]
+            for found in [difference(run_command(line, self.folder, width_of(self.path)), shown)]
         ]
 
 
@@ -223,14 +250,14 @@ def numbered_blocks() -> Iterator[tuple[Path, int, int]]:
             yield page, number, text.count("\n", 0, block.start()) + 1
 
 
-def refreshed(text: str, folder: Path) -> str:
+def refreshed(text: str, folder: Path, width: int | None) -> str:
     """The page with the output that its examples have now."""
     names: dict[str, Any] = {}
 
     def rewrite(match: re.Match[str]) -> str:
         if match["kind"] == "console":
             shown = "".join(
-                "$ " + line.replace("\n", "\n> ") + "\n" + run_command(line, folder)
+                "$ " + line.replace("\n", "\n> ") + "\n" + run_command(line, folder, width)
                 for line, _ in commands(match["body"])
             )
             return f"```console\n{shown}```"
@@ -245,4 +272,4 @@ if __name__ == "__main__":
     chosen = [Path(name).resolve() for name in sys.argv[1:]] or PAGES
     for page in chosen:
         with tempfile.TemporaryDirectory() as name:
-            page.write_text(refreshed(page.read_text(), Path(name)))
+            page.write_text(refreshed(page.read_text(), Path(name), width_of(page)))

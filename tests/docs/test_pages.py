@@ -73,12 +73,13 @@ def anchors_of(page):
 
 
 @pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files_and_anchors_that_exist(page):
+def test_links_lead_to_files_and_anchors_that_exist(page, reference):
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for link in LINK.findall(re.sub(r"`[^`\n]*`", "code", text)):
         target, _, anchor = link.partition("#")
         there = page if not target else (page.parent / target).resolve()
-        drawn = "pictures/" in target  # made when the site is built
+        generated = there.parent.name == "commands" and there.stem in reference
+        drawn = "pictures/" in target or generated  # made when the site is built
         assert drawn or there.exists(), f"{link}: there is no such file"
         if anchor and there.suffix == ".md":
             assert anchor in anchors_of(there), f"{link}: there is no such heading"
@@ -103,12 +104,10 @@ def test_tables_are_whole(page):
         before = re.sub(r"`[^`]*`", "code", line)
 
 
-def test_every_public_name_is_in_the_manual():
-    page = (ROOT / "docs" / "guides" / "python.md").read_text()
-    written = set(re.findall(r"[A-Za-z_0-9]+", " ".join(re.findall(r"`[^`\n]+`|pml\.\w+", page))))
-    assert not set(pml.__all__) - written
-    missing = {name for name in re.findall(r"\bpml\.(?!md\b)(\w+)", page) if not hasattr(pml, name)}
-    assert not missing
+@pytest.mark.parametrize("page", [*PAGES, *OTHERS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_public_name_that_a_page_mentions_exists(page):
+    names = re.findall(r"\bpml\.(?!md\b)(\w+)", page.read_text())
+    assert not {name for name in names if not hasattr(pml, name)}
 
 
 NAME = re.compile(r"(?<![\w/~.-])pmldesign(?:_solvers)?(?:\.[A-Za-z_]\w*)+(?![\w/-])")
@@ -123,7 +122,7 @@ def test_every_name_of_the_packages_that_a_page_mentions_exists():
         for page in [*PAGES, *(ROOT / other for other in BESIDE)]
         for name in NAME.findall(page.read_text())
     }
-    assert {"pmldesign.bounds", "pmldesign_solvers.search.tents"} <= found
+    assert "pmldesign_solvers.search.tents" in found
     assert not {name for name in found - {"pmldesign.fish"} if not is_there(name)}
     assert not is_there("pmldesign.bounds.error")
 

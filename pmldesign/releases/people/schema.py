@@ -106,8 +106,8 @@ class Schema(Displayed):
             columns: that are looked at with a guarantee; None for all.
 
         Returns:
-            The content of a JSON file. Without a guarantee it is marked "reviewed": false, and no
-            release takes it until someone has reviewed it and removed the mark.
+            The content of a JSON file, marked "reviewed": false; without the mark `Schema.of` and
+            `pmldesign.workload` take it.
 
         Raises:
             FileError: the file cannot be read.
