@@ -10,6 +10,7 @@ not depend on the data is made first (`prepare`).
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
@@ -25,6 +26,7 @@ from pmldesign.mechanisms import mechanism as mechanism_for
 from pmldesign.mechanisms.integers import Integers
 from pmldesign.mechanisms.lattice import TableCounts
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.releases.alpha import alpha_doubts
 from pmldesign.releases.costs.budget import Budget, charge_of
 from pmldesign.releases.costs.ledger import Ledger, ledger_of
 from pmldesign.releases.costs.plan import Plan
@@ -335,6 +337,11 @@ def carry_out(
 
     def finished(counts: Any) -> Release:
         release = prepared.publish(counts, sampler)
+        noisy = prepared.noise.mechanism
+        assert noisy.calibration is not None
+        doubt = alpha_doubts(release, noisy.calibration.guarantee, noisy.workload.whole)
+        if doubt:
+            warnings.warn(doubt, stacklevel=2)
         if measurements is not None:
             assert release.measurements is not None
             release.measurements.save(measurements)

@@ -90,7 +90,7 @@ def test_rows_of_a_person_in_tables_verify(strategy, rows, tmp_path):
             strategy, queries, guarantee=promise, noise="gaussian", participation=rows
         )
         counts = np.full(noisy.workload.shape[1], 6)
-        noisy.release(counts).measurements.write(tmp_path / "m.npz")
+        noisy.release(counts).measurements.save(tmp_path / "m.npz")
         assert not pml.verify(tmp_path / "m.npz").failures
 
 
