@@ -1,4 +1,4 @@
-"""A finite channel: what a mechanism tells about a secret of finitely many values, and its leakage.
+"""A finite channel from a secret to the outputs of a mechanism, and its leakage.
 
 P (k x y) has the rows P(. | x), one for each value x of the secret X; p is the prior of X and
 q = p P the distribution of the output Y. All leakages, in nats, are read off the ratios
@@ -131,7 +131,7 @@ class Channel(Displayed):
         return Channel(self.matrix @ rows, self.prior)
 
     def similar_outputs(self) -> Indices:
-        """Shape (y,): equal numbers, from 0, for outputs that tell the same about the secret."""
+        """Shape (y,): equal numbers, from 0, for outputs with equal information on the secret."""
         ratios = self.ratios
         labels = np.full(self.shape[1], -1, dtype=np.intp)
         count = 0
@@ -184,7 +184,7 @@ class Channel(Displayed):
 
 
 def require_channel(value: Channel) -> None:
-    """Refuse what is no channel."""
+    """Refuse a value that is not a channel."""
     instance("channel", value, Channel, "Channel(matrix, prior), parse_channel or read_channel")
 
 

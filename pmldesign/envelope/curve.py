@@ -106,7 +106,7 @@ def envelope_curve(channel: Channel, deltas: ArrayLike) -> EnvelopeCurve:
 def envelope_plateaus(channel: Channel) -> tuple[Plateau, ...]:
     """All intervals of delta where the envelope is constant, from small delta to large.
 
-    A plateau whose ends HiGHS cannot tell apart is left out.
+    A plateau whose ends HiGHS cannot separate is left out.
     """
     require_channel(channel)
     reduced = channel.reduced()

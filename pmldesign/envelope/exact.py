@@ -11,14 +11,14 @@ bounds that need no program:
            B(mu, t) = sum_y q_y max(0, V_y - v) / (t - v) = sum_y w_y (V_y - v) / (t - v) = delta.
 
 They are at most a factor k apart. Then (1) bisect over the levels in between; (2) between two
-levels, solve G(t) = delta by Newton, G'(t) = -sum_xy mu_x m_xy. Every program, whatever its t,
-improves both ends:
+levels, solve G(t) = delta by Newton, G'(t) = -sum_xy mu_x m_xy. Every program improves both
+ends, for any t:
 
     below: an assignment m of mass delta; its post-processing has the ratios
            min_x sum_y m_xy r_xy / sum_y m_xy, computed from m alone;
     above: mu with B(mu, t) <= delta, computed from mu alone. Then eps_c(delta) <= log t.
 
-Both ends of the bracket are then recomputed from what is returned, on the channel as it was given,
+Both ends of the bracket are then recomputed from the returned values, on the original channel,
 and rounded outwards:
 
     below: the ratios max_x P(z | x) / P(z) of the symbols of the post-processing, whose mass is at
@@ -68,7 +68,7 @@ _SLOW = 4
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EnvelopeValue(Displayed):
-    """The PML envelope at one delta, with what is needed to check it.
+    """The PML envelope at one delta, with a proof of both bounds.
 
     Attributes:
         delta: the failure probability.
@@ -321,15 +321,15 @@ class EnvelopeSearch:
 
 
 def _between(low: float, high: float) -> float:
-    """A number between two positive ones: their mean, geometric where they are far apart."""
+    """A number between two positive ones: their mean, geometric if they are far apart."""
     return 0.5 * (low + high) if high < 2 * low else float(np.sqrt(low) * np.sqrt(high))
 
 
 def _repairs(assignment: Array, ratios: Array, masses: Array, target: float) -> Iterator[Array]:
     """A solver's m made feasible: nonnegative, within q, of the target's mass.
 
-    A symbol of little mass may have a poor ratio by rounding alone. So the symbols are dropped too,
-    one after the other, poorest first; what is missing then comes from what is left.
+    A symbol of little mass can have a poor ratio by rounding only. So the symbols are dropped too,
+    one after the other, poorest first; the missing mass then comes from the unused rest.
     """
     mass = np.maximum(assignment, 0.0)
     used = mass.sum(axis=0)
@@ -343,7 +343,7 @@ def _repairs(assignment: Array, ratios: Array, masses: Array, target: float) -> 
 
 
 def _filled(mass: Array, masses: Array, target: float) -> Array:
-    """`mass`, and on its largest symbol what the target still lacks, from every output's rest."""
+    """`mass`, with the mass missing to the target on its largest symbol, from unused outputs."""
     filled, missing = mass.copy(), target - mass.sum()
     if missing > 0:
         left = np.maximum(masses - mass.sum(axis=0), 0.0)

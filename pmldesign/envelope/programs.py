@@ -36,7 +36,7 @@ _TINY = 1e-322
 """Added to masses: below 1e-300 numbers are not kept to relative accuracy."""
 
 _SMALLEST = 1e-290
-"""Masses below this are not told from zero."""
+"""Masses below this count as zero."""
 
 _SCALE = 1024.0
 """Weight of the first constraints: HiGHS takes coefficients below 1e-9 for zero."""

@@ -46,13 +46,13 @@ def all_bounds(
     Args:
         workload: A, m queries on n cells.
         norm_lower: certified lower bound on gamma_(p)(A) (`Certificate.lower`); on its replace
-            version if the guarantee speaks of replacing a record, as PML always does.
+            version if neighbours replace a record, as PML always does.
         norm_upper: certified upper bound on the same norm.
         p: in [2, inf]; at inf the error is the largest root mean squared error of a query.
-        guarantee: what the mechanisms have to satisfy.
+        guarantee: of the mechanisms.
         errors: exact errors of mechanisms that satisfy it, by name, as further upper bounds.
-        norm_alone: whether only bounds that follow from the norm hold: where it is for several
-            participations of a person, or beside known answers.
+        norm_alone: whether only bounds that follow from the norm hold: if it is for several
+            participations of a person, or given invariants.
 
     Returns:
         Lower bounds, then upper bounds.

@@ -46,7 +46,7 @@ MOST_ENTRIES = 2**21
 LARGEST_NUMBER = float(np.finfo(np.float64).max)
 ANY_SIZE = "every mechanism, worst case over data of any size"
 VALUE_ROUNDING = 1e-12
-"""Relative rounding of a final value, away from the side where it could be wrong."""
+"""Relative rounding of a final value, to the side that keeps the bound valid."""
 
 
 def is_prefix(workload: Workload) -> bool:
@@ -98,8 +98,8 @@ class Bound(Displayed):
     Attributes:
         name: what tables call it.
         kind: lower bounds are rounded down, upper bounds up.
-        value: the bound, at least 0; None where it does not hold.
-        mechanisms: the mechanisms that it speaks of.
+        value: the bound, at least 0; None if it does not hold.
+        mechanisms: the class of mechanisms.
         reason: the conditions and how they are met, or why it does not hold.
         source: paper and statement, or the section of docs/background/lower-bounds.md.
     """
@@ -172,13 +172,13 @@ class Bounds(tuple[Bound, ...], Drawn):
 
 @dataclass(frozen=True)
 class BoundProblem:
-    """A workload, an error, a guarantee and what is certified about the norm.
+    """A workload, an error, a guarantee and the certified bounds on the norm.
 
     Attributes:
         workload: A, m x n.
         p: in [2, inf].
-        guarantee: what the mechanisms have to satisfy.
-        shifts: what the guarantee implies for additive noise; None if nothing.
+        guarantee: of the mechanisms.
+        shifts: the consequence of the guarantee for additive noise; None without one.
         norm_lower: lower bound on gamma_(p)(A), or its replace version.
         norm_upper: upper bound on it.
     """

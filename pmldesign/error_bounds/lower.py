@@ -11,10 +11,10 @@ w_i,
 
     err_p >= s_p (sum_i w_i^p)^(1/p),      s_p^p the least p-th moment of noise for a step of 1,
 
-which stands beside it. `one_dimensional` has both.
-Gaussian noise and mixtures of it have E abs(z_i)^p >= c_p^p Var(z_i)^(p/2) besides, a factor c_p.
+listed as a second bound. `one_dimensional` has both.
+Gaussian noise and mixtures of it also have E abs(z_i)^p >= c_p^p Var(z_i)^(p/2), a factor c_p.
 Averaging a mechanism over a large box of data makes its noise additive with the same epsilon, delta
-and no larger error, so that under DP the bounds speak of every mechanism.
+and no larger error, so that under DP the bounds hold for every mechanism.
 Proofs: docs/background/lower-bounds.md.
 
 Those of [ZLU] have constants that their proofs support, and their conditions are checked.
@@ -248,7 +248,7 @@ def _mechanisms(problem: BoundProblem) -> str:
 
 
 def _implied(problem: BoundProblem) -> str:
-    """How PML came to speak of a step; nothing under DP."""
+    """How PML implies a guarantee for a step; empty under DP."""
     shifts = problem.shifts
     if _dp(problem) or shifts is None:
         return ""
@@ -284,7 +284,7 @@ def step_deviation(problem: BoundProblem, *, general: bool) -> tuple[float | Non
     """The factor of gamma_(p)(A) in Theorem 2.1, or None, and the reason.
 
     Args:
-        problem: what is to be answered, and how privately.
+        problem: the workload, the error and the guarantee.
         general: for every mechanism, at (2 epsilon, e^epsilon delta).
     """
     guarantee = problem.guarantee
@@ -293,7 +293,7 @@ def step_deviation(problem: BoundProblem, *, general: bool) -> tuple[float | Non
     epsilon = guarantee.epsilon
     delta = guarantee.delta
     if general:
-        # from 1 on no condition is met, so that larger values need not be told apart
+        # from 1 on no condition is met, so larger values can be equal
         delta = math.exp(min(epsilon + math.log(delta), 1.0)) if delta > 0 else 0.0
         epsilon *= 2
     delta_prime = 2 * delta / -math.expm1(-epsilon)
@@ -315,7 +315,7 @@ def step_deviation(problem: BoundProblem, *, general: bool) -> tuple[float | Non
 
 
 def _general(problem: BoundProblem, name: str, norm: float | str | None, source: str) -> Bound:
-    """A bound for every mechanism from a lower bound on the norm, or from why there is none."""
+    """A bound for every mechanism from a lower bound on the norm, or the reason against it."""
     deviation, reason = step_deviation(problem, general=True)
     value = None
     if norm is None:

@@ -77,10 +77,10 @@ LARGEST_LOGARITHM = 700.0
 HUGE = 1e307
 """A larger bound is given as this."""
 TABLE = 2**12
-"""Largest support on one side of a law for moments, where there is delta."""
+"""Largest support on one side of a law for moments, with a delta."""
 
 LONG_TABLE = 2**18
-"""The same where there is none; and of a truncated geometric law, for variances."""
+"""The same without a delta; and of a truncated geometric law, for variances."""
 
 TANGENTS = 2**13
 """How many tangents bound the V_{a+1,a} of a table together."""
@@ -324,7 +324,7 @@ def _points(p: float, epsilon: float, longest: int) -> tuple[Array, Array, float
 def _off_centre(p: float, epsilon: float, i: Array, log_unit: float) -> Array:
     """A lower bound on min over c of sum over -k ... k + 1 of e^(-eps |i|) |i + c|^p, each k.
 
-    Between two c a convex function is above both tangents, so above where they meet.
+    Between two c a convex function is above both tangents, so above their intersection.
     """
     centres = np.linspace(-0.5, 0.0, 1 + TANGENTS // len(i))
     values, slopes = (sums[:, 1::2] for sums in _sums(p, epsilon, i, centres, log_unit))

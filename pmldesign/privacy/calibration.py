@@ -6,7 +6,7 @@
     rho-zCDP, mu-GDP, Renyi       both       closed forms (`curves`)
     epsilon-PML                   Laplace    Corollary 1 of [ZSO]
     (epsilon, delta)-PML, slack   Gaussian   psi_2 of [SPP], bounded by convexity
-    the same, envelope            Gaussian   closed failure probability of [SPP], likewise
+    the same, envelope            Gaussian   closed failure probability of [SPP], bounded too
 
 Laplace and cube noise for a guarantee with a delta are calibrated to the same epsilon without it.
 Releasing L (R x + z) leaks no more than R x + z, so only the strategy R counts.
@@ -14,8 +14,8 @@ Releasing L (R x + z) leaks no more than R x + z, so only the strategy R counts.
 Private end: the loss, rounded upwards at the scale that is returned, is at most the target, and so
 it is in exact arithmetic for the entries of R as they are; at scale / (1 + 1e-6) it is above it.
 Matrices of any size are divided by a power of two first, which changes no digit. (Exceptions to the
-second half: a delta within 1e-7 of 1, an epsilon within 1e-9 of log(1/min alpha), where the loss
-hardly moves, and Gaussian noise for an epsilon above 1e22.)
+second half: a delta within 1e-7 of 1, an epsilon within 1e-9 of log(1/min alpha), near which the
+loss is almost constant, and Gaussian noise for an epsilon above 1e22.)
 
 References:
     [ZSO] Zhao, Saeidian and Oechtering, Context-aware privacy bounds for linear queries, Cor. 1.
@@ -58,15 +58,15 @@ NEAR = 1e-2
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Calibration(Displayed):
-    """How much of which noise meets a guarantee.
+    """The kind and scale of noise that satisfy a guarantee.
 
     Attributes:
-        noise: of which kind.
-        scale: standard deviation (Gaussian) or b (Laplace, cube); 0 where no noise is needed.
-        guarantee: what was asked for.
-        achieved: the loss at this scale, at most what was asked for: an epsilon for Laplace
-            noise, a delta (at the epsilon asked for) for Gaussian noise; rho, mu, or the epsilon of
-            the order for a guarantee in these. Where a vacuous guarantee was allowed it is the loss
+        noise: its kind.
+        scale: standard deviation (Gaussian) or b (Laplace, cube); 0 if no noise is needed.
+        guarantee: the requested one.
+        achieved: the loss at this scale, at most the requested one: an epsilon for Laplace
+            noise, a delta (at the requested epsilon) for Gaussian noise; rho, mu, or the epsilon of
+            the order for a guarantee in these. If a vacuous guarantee was allowed it is the loss
             without noise.
     """
 
@@ -101,20 +101,20 @@ def calibrate(
     """Smallest scale of the noise on R x that meets the guarantee.
 
     Args:
-        strategy: R, shape (r, k), a strategy or a matrix; column j is what one record in cell j
-            contributes.
-        guarantee: what is to be met.
+        strategy: R, shape (r, k), a strategy or a matrix; column j is the contribution of a
+            record in cell j.
+        guarantee: to be satisfied.
         noise: "gaussian" or "laplace".
         allow_vacuous: accept a guarantee that needs no noise at all, and return scale 0.
         near: a scale about which it is looked for first under PML; None for none that is known.
 
     Returns:
-        The calibration; its scale is 0 if R does not tell neighbours apart.
+        The calibration; its scale is 0 if neighbours have equal measurements.
 
     Raises:
         InvalidInputError: an argument out of range, or alpha not fit for k cells.
         InfeasibleError: this noise meets this guarantee at no scale.
-        VacuousGuaranteeError: R x itself satisfies the guarantee, which protects nobody.
+        VacuousGuaranteeError: R x without noise satisfies the guarantee.
     """
     noise = member("noise", noise, Noise)
     flags(allow_vacuous=allow_vacuous)
@@ -151,7 +151,7 @@ def require_attainable(guarantee: Guarantee, cells: int, *, noise: Noise | str) 
     """Refuse a guarantee that `calibrate` refuses whatever the strategy.
 
     Args:
-        guarantee: what is to be met.
+        guarantee: to be satisfied.
         cells: number of cells k.
         noise: "gaussian" or "laplace".
 
@@ -227,7 +227,7 @@ def gaussian_scale(sensitivity: float, squared_ratio: Fraction) -> float:
 
 
 def _require_same_known(strategy: Measurable | ArrayLike, guarantee: Guarantee) -> None:
-    """Refuse a strategy beside public answers that the guarantee does not speak of, or other ones.
+    """Refuse a strategy whose invariants are not those of the guarantee.
 
     Raises:
         InvalidInputError: they differ.
@@ -248,7 +248,7 @@ def _sensitivity(strategy: Measurable | ArrayLike, neighbours: Neighbours, noise
 
 
 def require_amplified(guarantee: Guarantee, noise: Noise) -> None:
-    """Refuse what has no amplification by sampling.
+    """Refuse guarantees and noise without amplification by sampling.
 
     Raises:
         InvalidInputError: other than Gaussian noise, or than epsilon and delta.
@@ -262,7 +262,7 @@ def require_amplified(guarantee: Guarantee, noise: Noise) -> None:
 
 
 def _require_possible(guarantee: Guarantee, noise: Noise) -> None:
-    """Refuse Gaussian noise for a guarantee without a delta, and cube noise but for epsilon-DP."""
+    """Refuse Gaussian noise without a delta, and cube noise for anything except epsilon-DP."""
     if guarantee.admits(noise):
         return
     if noise is Noise.CUBE:

@@ -42,10 +42,10 @@ Norm = Literal["l1", "l2", "linf"]
 
 
 def require_norm(norm: Norm) -> None:
-    """Refuse a norm that is none of these: another one would be taken for l2.
+    """Refuse an unknown norm, which would count as l2.
 
     Raises:
-        InvalidInputError: which there are.
+        InvalidInputError: with the valid norms.
     """
     if norm not in get_args(Norm):
         raise InvalidInputError(f"norm must be 'l1', 'l2' or 'linf', got {shown(norm)}")
@@ -59,8 +59,8 @@ FEW_COLUMNS, FAR_STEPS, NEARLY = 256, 4, 1e-9
 """Of more columns than this the outer ones are looked for: from one to the farthest, so many times,
 with a margin that is far above rounding."""
 MOST_PAIRED = {1: 2**30, 2: 2**34}
-"""By the order of the norm, r k^2 for k columns of r entries of which all distances are formed, in
-1 and 4 s; of more the largest one is bounded."""
+"""By the order of the norm, the largest r k^2 of k columns of r entries for which all distances are
+computed, in 1 and 4 s; beyond it the largest one is bounded."""
 MOST_SINGLE = 2**37
 """The same for l2 distances from inner products in float32, 5 s."""
 SINGLE_UNIT = 2.0**-24
@@ -152,8 +152,8 @@ def l1_diameter(scaled: Array) -> float:
 def _outer_columns(scaled: Array, order: int) -> Array:
     """Different columns, among them two of the largest distance, in the l1 or l2 norm.
 
-    Two columns are no farther apart than the sum of their distances from the mean: those for which
-    this cannot be as much as a distance that is known are left out.
+    Two columns are no farther apart than the sum of their distances from the mean: pairs for
+    which this is below a computed distance are left out.
     """
     if scaled.shape[1] <= FEW_COLUMNS:
         return scaled
@@ -236,8 +236,8 @@ def distance_blocks(matrix: Array, *, norm: Norm) -> Iterator[tuple[int, int, Ar
 def _counted(matrix: Array) -> tuple[list[tuple[float, Ones]], Indices]:
     """Rows with two values by their gap, as columns of zeros and ones; the numbers of all others.
 
-    A product of matrices counts in which of them columns differ, in a tenth of the time of
-    differences entry by entry where they are several. Constant rows are left out.
+    A product of matrices counts the rows in which columns differ, in a tenth of the time of
+    differences entry by entry if there are several. Constant rows are left out.
     """
     low, high = matrix.min(axis=1), matrix.max(axis=1)
     top = matrix == high[:, None]

@@ -40,17 +40,17 @@ from pmldesign.privacy.outward import float_above, root_above
 from pmldesign_solvers.operators.operator import Array
 
 INTEGRAL_STEPS = 4000
-"""Of the integral: delta is too large by a relative 1e-6 where both ratios are 1."""
+"""Of the integral: delta is too large by a relative 1e-6 if both ratios are 1."""
 UP = 1 + 1e-12
 """Of sums and elementary functions in double precision."""
 
 
 @dataclass(frozen=True, slots=True)
 class MixedCurve(PrivacyCurve):
-    """The curve of Gaussian noise, of which `noise` and `ratio` are, and Laplace noise together.
+    """The curve of Gaussian noise, with `noise` and `ratio`, and Laplace noise together.
 
     Attributes:
-        laplace_part: of all releases with Laplace noise, or of which epsilon alone is known.
+        laplace_part: of all releases with Laplace noise, or with only an epsilon.
     """
 
     laplace_part: PrivacyCurve

@@ -1,4 +1,4 @@
-r"""What noise satisfies in every currency, as one number tells it.
+r"""The guarantees of noise in every privacy definition, from one number.
 
 Gaussian noise on measurements of l2 sensitivity D: t = D/sigma. Laplace noise on measurements of l1
 sensitivity D: t = D/b. With Phi the normal distribution function,
@@ -21,8 +21,8 @@ of g(s) + g(t - s) over s, where Phi(-g(s)) = e^-s/2; g is concave, so s = t/2. 
 over its order falls in the order, so that rho is its limit at order 1, the divergence of Kullback
 and Leibler.
 
-Any noise with t-differential privacy. No pair of laws within e^t of each other is easier to tell
-apart than randomized response, which tells the truth with probability P = e^t/(1 + e^t) [Kairouz].
+Any noise with t-differential privacy. No pair of laws within e^t of each other is easier to
+distinguish than randomized response, which is true with probability P = e^t/(1 + e^t) [Kairouz].
 Of it, so of all, exactly:
 
     delta(eps)          (e^t - e^eps)/(1 + e^t) for eps <= t, else 0
@@ -33,9 +33,9 @@ Of it, so of all, exactly:
 mu: the trade-off function of randomized response is two lines that meet at (1 - P, 1 - P), and the
 convex curve of Gaussian DP through that point and both ends lies below them. rho: log cosh of the
 root of u is concave, so that the Renyi divergence at u = (a - 1/2)^2 is below its tangent at
-u = 1/4, order 1. Releases with t_1, t_2, ... satisfy t_1 + t_2 + ... together. Beside Gaussian
-noise the loss is t with probability P and -t otherwise. Cube noise has this curve: it comes near to
-randomized response as measurements that all change become more.
+u = 1/4, order 1. Releases with t_1, t_2, ... satisfy t_1 + t_2 + ... together. Composed with
+Gaussian noise the loss is t with probability P and -t otherwise. Cube noise has this curve: it
+approaches randomized response with the number of measurements that change.
 
 Everything here is rounded up.
 
@@ -186,14 +186,14 @@ class PrivacyCurve(Drawn):
         return math.inf if math.isinf(max(self.ratios)) else self._positive_epsilon(delta)
 
     def _positive_epsilon(self, delta: float) -> float:
-        """The same where it is neither 0 nor infinite."""
+        """The same if it is neither 0 nor infinite."""
         if not self.gaussian:
             exact = self.ratio + 2 * math.log1p(-delta)
             return min(self.ratio, exact + 1e-14 * (1 + self.ratio))
         return private_end(self.delta, delta, start=self.ratio, width=NARROW)
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers that reports show; None for what is infinite."""
+        """The numbers that reports show; None instead of infinity."""
         return {
             "epsilon": None if math.isinf(self.pure) else self.pure,
             "rho": self.rho,
@@ -217,7 +217,7 @@ def checked_order(order: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PureCurve(PrivacyCurve):
-    """The curve of noise of which epsilon alone is claimed; `ratio` is epsilon."""
+    """The curve of noise with only a claimed epsilon; `ratio` is epsilon."""
 
     @property
     def rho(self) -> float:

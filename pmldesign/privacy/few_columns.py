@@ -14,11 +14,11 @@ units of sigma, the integrand at s is positive where
     h(s) = sum_j e^eps p_j e^(y_j s - y_j^2/2) < 1 - e^eps p_r.
 
 h is convex, so that this is an interval, and its ends are found by bisection. The integral is a
-difference of normal distribution functions; at the ends the integrand is 0, so that what they are
-off by does not count. Distances that are not quite those of a line move each law by 0.4 times what
-they are off by, in total variation.
+difference of normal distribution functions; at the ends the integrand is 0, so that their error
+does not count. Distances that are not quite those of a line move each law by 0.4 times their
+error, in total variation.
 
-Three columns, as closely as wanted. Records beside the one that is asked about only mix shifted
+Three columns, to any accuracy. Records other than the one in question only mix shifted
 copies of all three laws, which the integral, convex too, does not exceed. They lie in a plane. With
 r at the origin, another one at (d, 0) and the third one at (x, y), y >= 0, in units of sigma, the
 integrand at (s, t) is positive where
@@ -28,7 +28,7 @@ integrand at (s, t) is positive where
 
 a half line t < t(s) for each s. On a strip of s each W is replaced by its smallest value there,
 which can only increase the integral; along t all of it is normal distribution functions. With
-STRIPS strips the result is 0.1 to 1 % above the exact slack.
+STRIPS strips the result is 0.1 to 1% above the exact slack.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from pmldesign_solvers.operators.operator import Array
 STRIPS = 4096
 """Twice as many halve the distance to the exact value."""
 REACH = 9.0
-"""Standard deviations beyond all columns: what lies farther out has a mass of 1e-19."""
+"""Standard deviations beyond all columns: the mass farther out is 1e-19."""
 FARTHEST = 1e3
 """Distances over sigma; beyond it exponentials overflow."""
 LARGEST_EPSILON = 700.0
@@ -200,7 +200,7 @@ def _switch(before: Callable[[Array], Array], low: Array, high: Array) -> tuple[
 
 
 def _between(low: Array, high: Array) -> Array:
-    """Phi(high) - Phi(low), in the tail where both are."""
+    """Phi(high) - Phi(low), computed in the tail that contains both."""
     flip = low > 0
     a, b = np.where(flip, -high, low), np.where(flip, -low, high)
     upper = scipy.special.log_ndtr(b)

@@ -145,7 +145,7 @@ def _closest(parts: Array, ratios: Array, least: Array, epsilon: float) -> Array
     count = len(ratios)
     if ratios.shape != (count, count) or not 3 <= count <= MOST_COLUMNS:
         return parts
-    least = _own(least)  # what every distribution has at least
+    least = _own(least)  # the least probability under every distribution
     line = places_on_a_line(ratios)
     if line is not None:
         return np.asarray(np.minimum(parts, slack_on_a_line(*line, least, epsilon)))

@@ -1,4 +1,4 @@
-"""Privacy guarantees: what is promised, to whom, and under which assumption.
+"""Privacy guarantees with their neighbours and assumptions.
 
     PureDP(epsilon)                      P(E | x) <= e^eps P(E | x')           neighbours x, x'
     ApproxDP(epsilon, delta)             P(E | x) <= e^eps P(E | x') + delta
@@ -19,7 +19,7 @@ A step of length 1 has a variance of at least 1/(e^D - 1), D the divergence of o
 noise (Hammersley, Chapman and Robbins): rho-zCDP gives D = 2 rho, mu-GDP D = mu^2, Renyi DP of an
 order of at least 2 gives epsilon.
 
-The PML ones speak of data drawn from a distribution
+The PML ones assume data drawn from a distribution
 in Q_alpha: n independent records, n public, each falling in cell j with probability at least
 alpha_j. A scalar alpha means the same for each of the k cells, so it is at most 1/k.
 
@@ -80,7 +80,7 @@ class PureDP(_DP):
         epsilon: privacy parameter, positive and finite.
         neighbours: neighbouring relation, add-remove by default.
         known: public answers that neighbours have in common (`OneRecord`).
-        published: public answers beside what it is about (`OneRecord`).
+        published: public answers that the guarantee does not cover (`OneRecord`).
     """
 
     epsilon: float
@@ -113,7 +113,7 @@ class ApproxDP(_DP):
         delta: additive slack, in (0, 1).
         neighbours: neighbouring relation, add-remove by default.
         known: public answers that neighbours have in common (`OneRecord`).
-        published: public answers beside what it is about (`OneRecord`).
+        published: public answers that the guarantee does not cover (`OneRecord`).
     """
 
     epsilon: float
@@ -190,7 +190,7 @@ class ApproxPML(OnPriors):
 
 @dataclass(frozen=True, slots=True)
 class EnvelopePML(OnPriors):
-    """epsilon-PML on Q_alpha but for a probability delta, after any post-processing [SPP].
+    """epsilon-PML on Q_alpha except with probability delta, after any post-processing [SPP].
 
     Attributes:
         epsilon: leakage about a record, positive and finite.
@@ -234,12 +234,12 @@ class _Currency(OneRecord):
 
     @property
     def divergence(self) -> float | None:
-        """Upper bound on the Renyi divergence of order 2; None where it implies none."""
+        """Upper bound on the Renyi divergence of order 2; None without one."""
         return float(self.gaussian_square)
 
     @property
     def laplace_ratio(self) -> float:
-        """Largest sensitivity over scale of Laplace noise, but for a relative 5e-7."""
+        """Largest sensitivity over scale of Laplace noise, up to a relative 5e-7."""
         start = max(1.0, 1 / self.budget)
 
         def loss(scale: float) -> float:
@@ -274,7 +274,7 @@ class ZCDP(_Currency):
         rho: positive and finite.
         neighbours: neighbouring relation, add-remove by default.
         known: public answers that neighbours have in common (`OneRecord`).
-        published: public answers beside what it is about (`OneRecord`).
+        published: public answers that the guarantee does not cover (`OneRecord`).
     """
 
     rho: float
@@ -313,7 +313,7 @@ class GaussianDP(_Currency):
         mu: positive and finite.
         neighbours: neighbouring relation, add-remove by default.
         known: public answers that neighbours have in common (`OneRecord`).
-        published: public answers beside what it is about (`OneRecord`).
+        published: public answers that the guarantee does not cover (`OneRecord`).
     """
 
     mu: float
@@ -353,7 +353,7 @@ class RenyiDP(_Currency):
         epsilon: positive and finite.
         neighbours: neighbouring relation, add-remove by default.
         known: public answers that neighbours have in common (`OneRecord`).
-        published: public answers beside what it is about (`OneRecord`).
+        published: public answers that the guarantee does not cover (`OneRecord`).
     """
 
     order: float
@@ -405,11 +405,11 @@ Guarantee = PureDP | ApproxDP | PMLGuarantee | CurrencyGuarantee
 
 KINDS: Any = (PureDP, ApproxDP, PML, ApproxPML, EnvelopePML, ZCDP, GaussianDP, RenyiDP)
 BESIDE = {"kind", "neighbours", "failure", "known", "published", "sample"}
-"""Keys of a guarantee that are none of its numbers."""
+"""Keys of a guarantee other than its numbers."""
 
 
 def require_guarantee(value: Guarantee) -> None:
-    """Refuse what is no guarantee."""
+    """Refuse a value that is not a guarantee."""
     instance("guarantee", value, KINDS, "such as PureDP(1), ApproxDP(1, 1e-6) or PML(1, 0.1)")
 
 

@@ -45,7 +45,7 @@ from pmldesign.privacy.priors import class_probabilities, least_masses, worst_me
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array
 
 ULPS = 8.0
-"""Units in the last place allowed for an exponential or a logarithm and what is done with it."""
+"""Units in the last place allowed for an exponential or a logarithm and its uses."""
 FARTHEST = 1e3
 """e^-D/b is 0 in float64 from D/b = 746 on."""
 MOST_SIGNS = 2**21
@@ -120,7 +120,7 @@ def extreme_output_leakage(
         sums = (2 * digits.T - counts) @ rows
         sums -= sums.min(axis=1, keepdims=True)
         least = least_masses(alpha, sums)
-        with np.errstate(over="ignore"):  # inf: what is that far apart has no common output
+        with np.errstate(over="ignore"):  # inf: columns that far apart have no common output
             sums /= scale
         kept = worst_mean(np.exp(-sums), least, np.exp(-sums.max(axis=1)))
         worst = max(worst, -math.log(kept.min()))

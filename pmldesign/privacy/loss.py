@@ -43,7 +43,7 @@ from pmldesign.privacy.public_sample import SampledAlpha
 from pmldesign_solvers.operators.operator import Array
 
 ROUGH = 32
-"""With many more columns than this, so many of them tell about how much noise is needed."""
+"""With many more columns, a sample of this many estimates the noise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +53,8 @@ class PMLLoss:
     Attributes:
         bound: the loss from distances, least probabilities and a scale.
         distances: of all columns from all, or from some, about 1.
-        least: what every column has at least, as the bound takes it.
-        target: what the loss is to be at most.
+        least: lower bounds on the probabilities of columns, in the form of the bound.
+        target: upper limit of the loss.
         exponent: e.
     """
 
@@ -74,7 +74,7 @@ class PMLLoss:
         return float(self.distances.max())
 
     def rough(self) -> PMLLoss | None:
-        """About the same from a few columns, where there are many more: a start."""
+        """An approximation from a few columns, if there are many more: a start."""
         count = len(self.distances)
         if count < 8 * ROUGH:
             return None
@@ -142,7 +142,7 @@ class Fallback:
         noise: of the mechanism; the losses are an epsilon for Laplace noise, a delta at
             `epsilon` for Gaussian noise.
         epsilon: of the guarantee.
-        half: the loss if every alpha is half of what was assumed.
+        half: the loss if every alpha is half of the assumed one.
         dp: the loss of differential privacy, one record replaced, which assumes nothing.
     """
 
@@ -161,7 +161,7 @@ class Fallback:
         return f"if alpha is half of that: {half}; if nothing of it holds: {nothing} (replace)"
 
     def to_json(self) -> dict[str, Any]:
-        """The losses, and what they are."""
+        """The losses, with their kind."""
         loss = "epsilon" if self.noise is Noise.LAPLACE else "delta"
         return {"loss": loss, "half_alpha": self.half, "dp": self.dp}
 
@@ -187,11 +187,11 @@ def dp_loss(strategy: Measurable, noise: Noise, scale: float, epsilon: float) ->
 def loss_at(
     strategy: Measurable, guarantee: PMLGuarantee, noise: Noise, scale: float, share: float
 ) -> float:
-    """The loss where alpha is a share of what the guarantee assumes, rounded upwards.
+    """The loss if alpha is a share of the assumed one, rounded upwards.
 
     Args:
         strategy: R.
-        guarantee: what was promised.
+        guarantee: with the assumption.
         noise: Gaussian or Laplace.
         scale: of the noise, positive.
         share: in [0, 1]; 0 is differential privacy under replace, which says nothing about the

@@ -1,6 +1,6 @@
 """Neighbouring relations, and the sensitivity of a strategy under each.
 
-The strategy R is r x k; its column R e_j is what one record in cell j contributes. Neighbouring
+The strategy R is r x k; its column R e_j is the contribution of a record in cell j. Neighbouring
 data differ in the histogram x by
 
     add-remove:  x' = x + t e_j, |t| <= 1          sensitivity max_j ||R e_j||
@@ -75,11 +75,11 @@ NeighboursLike: TypeAlias = Neighbours | Literal["add-remove", "replace"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DistanceProfile:
-    """How far the columns of R lie from any one of them, at most, where they are too many to list.
+    """Upper bounds on the distances of all columns from each, if they are too many to list.
 
     Attributes:
         distances: shape (g,), positive if there are others; the other columns, by increasing
-            distance, are no farther from it than these in increasing order.
+            distance, are at most these distances away, in increasing order.
         counts: shape (g,), how many different columns there are at each distance.
         copies: how many cells have the same column; of every column as many.
         columns: number of different columns.
@@ -97,7 +97,7 @@ class DistanceProfile:
         return cls(np.array([distance]), np.array([float(columns - 1)]), copies, float(columns))
 
     def row(self, alpha: float) -> tuple[Array, Array]:
-        """Distances from a column, its own first, and the least probability of what is there.
+        """Distances from a column, its own first, and the least probability at each.
 
         Args:
             alpha: least probability of a cell.
@@ -112,13 +112,13 @@ class DistanceProfile:
 class Measurable(ABC):
     """What guarantees ask of a strategy R: how far its columns are apart.
 
-    What structure does not tell follows from the matrix.
+    Values that do not follow from the structure follow from the matrix.
 
     Attributes:
         shape: number of measurements r and of cells k, as large as they may be.
-        public: what is public, where R is without it.
+        public: the invariants, if R is without them.
         all_pairs: whether the distances of all pairs of columns count, however many there are.
-        columns: number of different columns, each of as many cells, where structure bounds
+        columns: number of different columns, each of as many cells, if structure bounds
             distances.
     """
 
@@ -144,7 +144,7 @@ class Measurable(ABC):
 
     @property
     def sampling(self) -> Sampling | None:
-        """How records are drawn for the steps; None where they are not."""
+        """How records are drawn for the steps; None without sampling."""
         return None
 
     @cached_property
@@ -156,7 +156,7 @@ class Measurable(ABC):
         """Largest distance of the measurements of neighbours, or a bound above it, rounded up.
 
         Raises:
-            InvalidInputError: beside named answers, add-remove neighbours, which have others.
+            InvalidInputError: named invariants with add-remove neighbours, which change them.
         """
         self._require_same_answers(neighbours)
         require_norm(norm)
@@ -195,11 +195,11 @@ class Measurable(ABC):
         return max(sensitivity_above(part, neighbours, norm) for part in parts if part.size)
 
     def column_labels(self) -> Indices | None:
-        """A number for each cell, equal for equal columns; None where `matrix` itself tells."""
+        """A number for each cell, equal for equal columns; None if they follow from `matrix`."""
         return None
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """Distances of the columns where structure tells them without the matrix, else None.
+        """Distances of the columns if they follow from the structure, else None.
 
         Of more than WRITTEN_CELLS different columns all are as far apart as the farthest two.
         """

@@ -102,7 +102,7 @@ class Noise(StrEnum):
         return {Noise.GAUSSIAN: "l2", Noise.LAPLACE: "l1", Noise.CUBE: "linf"}[self]  # type: ignore[return-value]
 
     def variance(self, measurements: int) -> float:
-        """Variance of one noise term at scale 1, beside so many."""
+        """Variance of one noise term at scale 1, with so many measurements."""
         if self is Noise.CUBE:
             return (measurements + 1) * (measurements + 2) / 3
         return 1.0 if self is Noise.GAUSSIAN else 2.0

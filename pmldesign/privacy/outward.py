@@ -1,18 +1,18 @@
-r"""Arithmetic that is rounded away from the side where it could be wrong.
+r"""Arithmetic that is rounded to the private side.
 
 u = 2^-53. A sum of r numbers of equal sign is off by at most a relative (r - 1) u/(1 - (r - 1) u),
-in whatever order it is taken, and every product, difference or root by u. What is off by n such
-units is raised to a number that is at least the true one (`raised`).
+in whatever order it is taken, and every product, difference or root by u. A number that
+is off by n such units is raised to at least the true one (`raised`).
 
 Sums of whole multiples of a power of two that stay below 2^53 of it are exact (`is_whole`). A
 quotient and a root are compared with their exact values in rational arithmetic.
 
-Powers of two change no digit: what is computed from numbers of size 1 is put back to its size at
-the end, and refused if float64 does not hold it (`unscaled`).
+Powers of two change no digit: results of numbers of size 1 are scaled back at the end, and refused
+if they are out of the range of float64 (`unscaled`).
 
 The scale of noise is the private end of a bracket, never a two-sided root (`private_end`). Bounds
-are written with few digits, rounded to the side where they stay bounds (`at_least`, `at_most`); one
-whose shortest form has no more digits is shown in that form, which reads back as the bound itself.
+are written with few digits, rounded to the side that keeps them valid (`at_least`, `at_most`); a
+bound with a short form is shown in that form, which reads back as the bound itself.
 
 References:
     Higham, Accuracy and stability of numerical algorithms (2002), Lemmas 3.1 and 4.2.
@@ -99,12 +99,12 @@ def root_above(square: float | Fraction) -> float:
 def is_whole(values: Array, largest_sum: float, *, squared: bool = False) -> bool:
     """Whether sums of (squared) differences of the values are exact up to `largest_sum`.
 
-    They are if the values are multiples of a power of two of which `largest_sum` has at most 2^53.
+    They are if the values are multiples of a power of two that is at least `largest_sum`/2^53.
     """
     exponent = math.frexp(largest_sum)[1]  # largest_sum < 2^exponent
     unit = -((MANTISSA_BITS - exponent) // 2) if squared else exponent - MANTISSA_BITS
     flat = values.ravel()
-    for start in range(0, flat.size, BLOCK_BYTES // 8):  # most matrices are told by the first
+    for start in range(0, flat.size, BLOCK_BYTES // 8):  # the first block decides most matrices
         multiples = np.ldexp(flat[start : start + BLOCK_BYTES // 8], -unit)
         if not (np.isfinite(multiples).all() and (multiples == np.rint(multiples)).all()):
             return False
@@ -174,9 +174,9 @@ def at_least(value: float, digits: int = 6) -> str:
 
 
 def of_scale(value: float, digits: int = 6) -> str:
-    """So many digits of a scale or a sensitivity, rounded upwards but for NORMALISED of it.
+    """So many digits of a scale or a sensitivity, rounded upwards.
 
-    So that 1 is not shown as 1.00001.
+    NORMALISED of it is subtracted first, so that 1 is not shown as 1.00001.
     """
     return at_least(value * (1 - NORMALISED), digits)
 
@@ -212,14 +212,14 @@ def _rounded(value: float, digits: int, direction: str) -> str:
 
 
 WIDTH = 5e-7
-"""Relative width of the final bracket; half of what the tests of a calibration ask for."""
+"""Relative width of the final bracket; half of the tolerance of the tests."""
 NARROW = 1e-11
 """The same where a loss takes microseconds and is rounded by some 1e-13 at most."""
 
 VANISHED = math.log(math.ulp(0.0)) - 1
 """Logarithm of a loss that is 0 in float64."""
 LOWEST, HIGHEST = -700.0, 700.0
-"""Logarithms of the scales that are tried: what lies beyond is not reached in float64."""
+"""Logarithms of the scales that are tried: others are out of the range of float64."""
 
 
 def private_end(
@@ -233,7 +233,7 @@ def private_end(
     """Smallest noise scale, to a relative width, at which a decreasing privacy loss is met.
 
     Args:
-        loss: privacy loss at a scale, non-negative, decreasing but for rounding.
+        loss: privacy loss at a scale, non-negative, decreasing up to rounding.
         target: positive; exceeded at small scales and met at large ones.
         start: positive, where to begin.
         ratio: of the second scale that is tried to the first; above 1.

@@ -4,9 +4,9 @@ A scalar alpha means the same for every cell, so it is at most 1/k; a vector has
 1, and a sum of 1 is a known prior. Of a public sample the limit of a cell may be 0, which says
 nothing about it: it counts as UNSEEN, far below the rounding of every loss.
 
-What a guarantee says about additive noise is the (epsilon, delta) of one step (`Shifts`): noise z
+A guarantee limits additive noise by the (epsilon, delta) of one step (`Shifts`): noise z
 is private with one step v = A (x - x') if the laws of z and z + v satisfy P(E) <= e^eps Q(E) +
-delta both ways. DP says so directly, with the neighbours' steps. PML speaks of records drawn from
+delta both ways. DP means this directly, with the neighbours' steps. PML assumes records drawn from
 Q_alpha, and with many records the randomness of the others does part of the hiding: for a given
 number of records it implies no such thing (docs/background/lower-bounds.md). It does for noise
 that serves every number of records, one included. With one record let M = max_r P_r(E), s the class
@@ -28,8 +28,8 @@ q in the set, which for a public sample (`public_sample`) is
 Moving mass from cell j to the farthest cell changes the sum by the difference of two terms, so that
 the worst q moves it from the nearest cells first, from r itself and down to L_j, until rho/2 is
 moved. It depends on the order of the distances, not on the noise. In the bound on Gaussian noise
-q_r also stands before the sum and in h_j, both of which fall with it: there, too, moving mass from
-r comes first. Cells with equal columns are one cell, whose L, f and q are sums.
+q_r is also a factor of the sum and in h_j, and both fall with it: there, too, mass moves from r
+first. Cells with equal columns are one cell, whose L, f and q are sums.
 
 References:
     Grosse, Saeidian, Oechtering and Skoglund (2025), Privacy mechanism design based on empirical
@@ -77,7 +77,7 @@ class Shifts:
 
 
 class OnPriors(Promise):
-    """What the guarantees that speak of Q_alpha share."""
+    """Common part of the guarantees on Q_alpha."""
 
     __slots__ = ()
     if TYPE_CHECKING:
@@ -107,10 +107,7 @@ class OnPriors(Promise):
         return self.epsilon >= -math.log(self.least_probability(cells))
 
     def vacuous(self, cells: int) -> VacuousGuaranteeError:
-        """The refusal of what every mechanism, or a strategy without noise, satisfies.
-
-        Whoever asks for that believes to be protected.
-        """
+        """The refusal of a vacuous guarantee, or of one that needs no noise here."""
         least = self.least_probability(cells)
         if self.epsilon >= -math.log(least):
             return VacuousGuaranteeError(
@@ -191,7 +188,7 @@ def class_probabilities(alpha: float | Iterable[float], cells: int) -> Array:
         cells: k, at least 1.
 
     Returns:
-        Shape (cells,), with a sum of at most 1 up to one rounding; UNSEEN in place of 0.
+        Shape (cells,), with a sum of at most 1 up to one rounding; UNSEEN instead of 0.
 
     Raises:
         InvalidInputError: alpha does not fit the number of cells.

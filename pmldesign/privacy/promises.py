@@ -39,12 +39,12 @@ class Promise(ABC):
 
         @property
         def known(self) -> str:
-            """What public answers are called that neighbours have in common; "" for none."""
+            """Name of the public answers that neighbours have in common; "" for none."""
             ...
 
         @property
         def published(self) -> str:
-            """What public answers are called that are told beside what it is about."""
+            """Name of the public answers that the guarantee does not cover."""
             ...
 
     kind: ClassVar[str]
@@ -66,7 +66,7 @@ class Promise(ABC):
 
     @property
     def public_answers(self) -> str:
-        """What public answers are called beside the number of records; "" for none."""
+        """Name of the public answers other than the number of records; "" for none."""
         return self.known or self.published
 
     @property
@@ -75,10 +75,10 @@ class Promise(ABC):
         return self.kind == "pml"
 
     def beside(self, public: Public) -> Self:
-        """The guarantee beside what is public, for neighbours that leave it as it is.
+        """The guarantee given invariants, for neighbours with equal invariants.
 
         Raises:
-            InvalidInputError: PML, beside more than the number of records.
+            InvalidInputError: PML with invariants other than the number of records.
         """
         if self.pml and public.name:
             raise InvalidInputError(
@@ -123,10 +123,10 @@ class OneRecord(Promise):
 
     Attributes:
         neighbours: how neighbouring data sets differ.
-        known: what public answers are called that a replaced record leaves as they are; "" for
-            none but the number of records.
-        published: what public answers are called that are published beside; "" for none. They are
-            several tables, and what is promised is about all else that is published.
+        known: name of the public answers that a replaced record does not change; "" if only
+            the number of records is public.
+        published: name of the public answers that the guarantee does not cover; "" for none.
+            They are several tables, and the guarantee covers everything else that is published.
     """
 
     __slots__ = ()

@@ -5,7 +5,7 @@ With probability at least `confidence` = 1 - beta the distribution q of a record
 
     q_j >= L_j for all cells,     |q - x/N|_1 <= rho,
 
-both of which fail with their parts of beta, whatever q is and for every N.
+which fail with their parts of beta, for every q and every N.
 
 Limits. x_j is binomial, whatever the other cells do. L_j is the p at which x_j or more have
 probability beta_j = (1 - BALL) beta/k: the beta_j quantile of (x_j, N - x_j + 1), 0 for a cell that
@@ -50,7 +50,7 @@ class SampledAlpha(tuple[float, ...]):
         counts: records of the sample in each cell.
         confidence: probability, over samples, that all limits and the ball hold.
         radius: l1 distance of the probabilities from the frequencies, at most.
-        share: of the distribution that they are about; what is left may be anywhere.
+        share: of the distribution that they describe; the rest can be anywhere.
     """
 
     counts: tuple[int, ...]
@@ -61,7 +61,7 @@ class SampledAlpha(tuple[float, ...]):
     def __new__(
         cls, limits: Any, counts: Any, confidence: float, radius: float, share: float = 1.0
     ) -> SampledAlpha:
-        """The limits with where they come from."""
+        """The limits with their origin."""
         alpha = super().__new__(cls, limits)
         alpha.counts, alpha.confidence = tuple(counts), confidence
         alpha.radius, alpha.share = radius, share
