@@ -9,7 +9,7 @@ MAX_ENTRIES = 2**29
 GRAM_CELLS = 8192
 """Cells of a Gram matrix that is formed (512 MiB)."""
 WRITTEN_CELLS = 2048
-"""Cells of a product that is written out where the matrix tells more than its factors."""
+"""Cells of a product that is materialized if the matrix determines more than its factors."""
 
 DENSE_CELLS = 2048
 """Cells of a union of products that is solved as one matrix (10 s at p = 2)."""
@@ -24,31 +24,31 @@ BOUNDED_CELLS = 4096
 BOUND_WORK = 2**36
 """Multiplications of that bound for queries as a matrix, and for as many cells as get weights."""
 TENT_ENTRIES = 2**26
-"""Entries of tents, rows beside the identity for Laplace noise (512 MiB)."""
+"""Entries of tents, rows added to the identity for Laplace noise (512 MiB)."""
 UNION_CELLS = 4096
-"""Cells of a union of products of which one matrix is decomposed for a lower bound (128 MiB)."""
+"""Cells of a union of products whose matrix is decomposed for a lower bound (128 MiB)."""
 MAX_PAIRS = 2**21
 """Pairs of distinct cells under replace, those of 2048: a vector of weights takes 16 MiB."""
 LARGEST_ROW_SPACE = 2**24
 """Entries of a workload in coordinates of its row space, which is dense (128 MiB)."""
 MAX_PROGRAM_SIZE = {"SCS": 400, "CLARABEL": 80}
 """Rows and columns of the matrix variable of a semidefinite program, together: Clarabel takes
-0.7 GB for 80, 6.7 GB for 150, and aborts the process where there is no more memory."""
+0.7 GB for 80, 6.7 GB for 150, and aborts the process if memory is exhausted."""
 MOST_SVD_WORK = 2**39
 """r n min(r, n) of measurements without structure that are inverted (6 minutes)."""
 
 STREAM_CELLS = 1024
 """Running sums solved as one matrix (0.4 s either way; of 2048 in 4 s, as a stream 0.4 s)."""
 ROUGH_CELLS = 4096
-"""The same where weights jump from step to step: at p = inf streams end with a gap of 0.3 %."""
+"""The same if weights jump from step to step: at p = inf streams end with a gap of 0.3%."""
 PUBLIC_CELLS = 600
-"""The same under replace (20 s), where the bounds of streams are 0.3 to 0.6 % apart."""
+"""The same under replace (20 s), where the bounds of streams are 0.3 to 0.6% apart."""
 LEAST_CELLS = 7
 """Running sums under replace that have no stream, whatever number of buffers is asked for."""
 JOINT_CELLS = 1024
 """Cells of one of several tables that are each measured by a matrix (a step takes a second)."""
 REGION_CELLS = 512
-"""Regions solved as one matrix: it takes a second, and gains 0.05 to 0.5 % at p <= 4."""
+"""Regions solved as one matrix: it takes a second, and gains 0.05 to 0.5% at p <= 4."""
 
 SEARCHED_CELLS = 1024
 """Cells of products, unions and ranges for a search over all entries for Laplace noise."""

@@ -3,7 +3,7 @@
 gamma_(p)(A) = min over L R = A of  tr_{p/2}(L L^T)^(1/2) * max_j norm(R e_j)_2.
 
 Upper bound. Any R and any n x r matrix B give L = A B with A = L R + E, E = A (I - B R), where E is
-zero but for rounding. gamma_(p) is a norm and gamma_(p)(E) <= (sum_i norm(E_i)_2^p)^(1/p) (measure
+zero up to rounding. gamma_(p) is a norm and gamma_(p)(E) <= (sum_i norm(E_i)_2^p)^(1/p) (measure
 every cell), so
     gamma_(p)(A) <= tr_{p/2}(L L^T)^(1/2) max_j norm(R e_j)_2 + (sum_i norm(E_i)_2^p)^(1/p)
 holds whatever the solver did.
@@ -12,11 +12,11 @@ Lower bound. For u, w >= 0 with norm(u)_q <= 1, q = p/(p-2), and sum(w) <= 1,
     gamma_(p)(A) >= nuclear_norm( diag(u)^(1/2) A diag(w)^(1/2) ).
 The singular values of a small matrix are computed directly and lowered by (m + n) eps times its
 Frobenius norm, more than a backward stable method can be off (Weyl). Those of a large one are
-square roots of eigenvalues of its Gram matrix, lowered before the root by what that is off: a
-multiple of its trace, which sums over the long side decide.
+square roots of eigenvalues of its Gram matrix, lowered before the root by its rounding: a
+multiple of its trace, which sums over the long side determine.
 
 Both bounds are then moved outwards by the relative rounding error of their last sums; `factors`
-says what that of L and E is. Where neighbours differ by e_i - e_j, `pairs` has both bounds.
+has that of L and E. For neighbours that differ by e_i - e_j, `pairs` has both bounds.
 
 References:
     [ZLU] Zou, Liu and Upadhyay, Optimality of matrix mechanism on l_p^p-metric, Definition A.3 and

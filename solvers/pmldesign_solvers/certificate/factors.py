@@ -3,8 +3,8 @@
 With L = A B and E = A (1 - B R), these are (sum_i norm(X_i)_2^p)^(1/p) of X = L and of X = E.
 Squares that may have underflowed count with the smallest normal number added. Where A is wide or
 small, L is A B as it is computed, and the rounding of L R is added to E. Elsewhere the products A B
-and B R count as they are computed, but for p = 2, where their rounding is added: a B with entries
-far larger than A and R call for hides some of the rounding of L.
+and B R count as they are computed, except at p = 2, where their rounding is added: a B with entries
+far larger than A and R require hides some of the rounding of L.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NEGLIGIBLE_BOUND = 1e-10
 ROUNDING_PART = 1e-8
 """Largest part of an upper bound that may be added for rounding instead of computing closely."""
 SAMPLES = 8
-"""Combinations of columns with random signs that tell the size of a trace beforehand. Chosen, not
+"""Combinations of columns with random signs that estimate the size of a trace. Chosen, not
 measured: the choice decides how a bound is computed, not whether it holds."""
 
 
@@ -45,9 +45,9 @@ def factor_sizes(
 def _written_sizes(
     operator: Operator, strategy: Array, right_inverse: Array, p: float
 ) -> tuple[float, float]:
-    """The same from L and A - L R themselves; what the product L R can be off by is added.
+    """The same from L and A - L R themselves; the rounding of the product L R is added.
 
-    What A B is off by does not matter: L need not be equal to it.
+    The rounding of A B does not matter: L is not necessarily equal to it.
     """
     reconstruction = operator.matvec(right_inverse)
     rest = operator.to_dense() - reconstruction @ strategy
@@ -60,7 +60,7 @@ def _written_sizes(
 
 
 def _variance_norm(operator: Operator, right_inverse: Array, p: float) -> float:
-    """norm(diag(A B B^T A^T))_(p/2), rounded up but for its last sums.
+    """norm(diag(A B B^T A^T))_(p/2), rounded up except for its last sums.
 
     At p = 2 that is the sum of the entries of K and B B^T, K = A^T A, which many queries have in
     common. With d the norms of the columns of A and b those of the rows of B, the entries of K are
@@ -85,7 +85,7 @@ def _variance_norm(operator: Operator, right_inverse: Array, p: float) -> float:
 
 
 def sums_rows(operator: Operator) -> bool:
-    """Whether the Gram matrix tells the sum of the norms of rows for less than the rows do."""
+    """Whether the Gram matrix gives the sum of the norms of rows faster than the rows."""
     m, n = operator.shape
     return m > n and m * n > DIRECT_ENTRIES
 

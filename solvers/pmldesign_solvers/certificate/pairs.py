@@ -12,7 +12,7 @@ With F F^T = W = sum_{i<j} w_ij (e_i - e_j)(e_i - e_j)^T, the graph Laplacian of
     gamma_(p)(A) >= nuclear_norm( diag(u)^(1/2) A F ).
 
 F comes from Gaussian elimination, a cell at a time: with d = sum_j w_1j its first column is
-d^(1/2) e_1 - sum_j w_1j d^(-1/2) e_j, and what is left is the Laplacian of the weights
+d^(1/2) e_1 - sum_j w_1j d^(-1/2) e_j, and the rest is the Laplacian of the weights
 w_ij + w_1i w_1j / d. Nothing is ever subtracted:
 
 * What a cell adds to the weights that are left is off by at most (n + 4) eps, each relative to
@@ -22,15 +22,15 @@ w_ij + w_1i w_1j / d. Nothing is ever subtracted:
 * Entries of F, columns a_j of A and the products of both are off by relative amounts: A F by at
   most 4 (m + n) eps sum_j norm(a_j) norm(f_j), with the rows f_j of F, norm(f_j)^2 = W_jj. That
   does not shrink where nearly equal columns make A F small; each singular value is lowered by it.
-  Columns count both relative to the first one, where they are rounded, and to their mean.
+  Columns count both relative to the first one, as they are rounded, and to their mean.
 * Where A is large, the singular values are roots of eigenvalues of F^T K F, with the Gram matrix K
   of the columns relative to the last one and without its row of F, which is minus the sum of the
   others. With d the norms of these columns, roundings of K and of the products are multiples of
   d d^T and of |F|^T d d^T |F|, whose only eigenvalue is norm(|F|^T d)^2.
 
-Beside known answers that neighbours do not have in common: with P the projection onto what the
-known answers leave open, and N an orthonormal basis of its range, any L with L R N = A N serves:
-answers may use the known ones. For weights of pairs, sum 1, with the Laplacian W, tr(R W R^T) <= 1
+Given public answers that neighbours do not have in common: with P the projection onto the
+part that they leave open, and N an orthonormal basis of its range, any L with L R N = A N is valid:
+answers may use the public ones. For weights of pairs, sum 1, with the Laplacian W, tr(R W R^T) <= 1
 for every R of sensitivity 1. Where N S N^T <= W,
 
     norm(diag(u)^(1/2) L)_F >= norm(diag(u)^(1/2) L)_F norm(R N S^(1/2))_F
@@ -90,8 +90,8 @@ from pmldesign_solvers.operators.operator import (
 DECOMPOSED = 10**9
 """Largest m n^2 of a matrix that is decomposed itself: half a second."""
 ELIMINATED = 64
-"""Cells after which what they leave to the others is added up, in a product of matrices: 1500 cells
-in 0.2 s instead of 3 s."""
+"""Cells after which their effect on the others is added up, in a product of matrices: 1500 cells in
+0.2 s instead of 3 s."""
 EVEN = 3e-7
 """Part of the weights that is the same for all pairs."""
 LOWERED = (3e-8, 1e-6, 3e-5, 1e-3)
@@ -222,7 +222,7 @@ def lower_bound(matrix: Array, basis: Array, u: Array, w: Array, p: float) -> fl
 STEP = 0.5
 """Of log t in the trapezoidal rule: an error of e^(-4 pi^2) = 7e-18."""
 TAIL = 1e-10
-"""Of trace(K^(1/2)): what the integral may leave out at each end."""
+"""Of trace(K^(1/2)): limit of the part that the integral omits at each end."""
 QUADRATURE = 1e-9
 """Of trace(K^(1/2)): more than the error of the integral."""
 EIGENVALUE_GRID = 1e-12
@@ -341,7 +341,7 @@ class Spectrum:
         )
 
     def trace_without(self) -> float:
-        """trace(C^(1/2)), rounded down but for the last sums."""
+        """trace(C^(1/2)), rounded down except for the last sums."""
         top = float(self.values.max())
         if top == 0:
             return 0.0

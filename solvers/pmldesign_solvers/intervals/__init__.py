@@ -1,7 +1,7 @@
 """Running sums whose total is public, in O(n K): neighbours move a record from a step to another.
 
 dual        lower bounds from product weights of intervals, certified
-beside      what a stream is worth beside the total, certified, and its factor on line
+beside      the certified value of a stream given the total, and its factor online
 solve       both bounds, and the strategy, from weights of queries of few steps
 """
 

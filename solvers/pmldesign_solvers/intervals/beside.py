@@ -1,7 +1,7 @@
-"""Running sums whose last one, the total of the inputs, is public: what a stream is worth there.
+"""The value of a stream for running sums if the last one, the total of the inputs, is public.
 
 A stream of weights v, w and nodes has X = C^T C = W^(-1/2) r(T) W^(-1/2) and leaves the covariance
-S = A X^(-1) A^T = V^(-1/2) g(B^T B) V^(-1/2) on its running sums, g(x) = 1 / (x r(x)). Beside their
+S = A X^(-1) A^T = V^(-1/2) g(B^T B) V^(-1/2) on its running sums, g(x) = 1 / (x r(x)). Given their
 last one, y_n, that of y_t is the error of y_t - c_t y_n at the best c_t = S_tn / S_nn:
 
     variance_t = S_tt - S_tn^2 / S_nn.
@@ -18,10 +18,10 @@ each block, as a change of delta_m moves delta_{m+1} the other way, and by less.
 
 Moving a record from a step to another changes C x by the distance of two columns, at most 2^(1/2)
 times the longest one as X >= 0, and so much where X_ij is close to 0, for steps that are at least
-half of the length apart. So the norm beside the total is at most 2^(1/2) times the value of the
+half of the length apart. So the norm given the total is at most 2^(1/2) times the value of the
 stream in the sense of `streams.certificate`, with these variances.
 
-The best v q^2 is a shape that hardly depends on n (`intervals.solve`), times the weights u q^2 of
+The best v q^2 is a shape that depends little on n (`intervals.solve`), times the weights u q^2 of
 the open queries over their mean of power 1/2: at p = inf some of them are about 0.
 
 *On line* it is the factor of n - 1 steps with the same distances. Where the total is public a
@@ -40,8 +40,8 @@ with K numbers and one for C_nn, which never fades:
 
 *Errors.* With differences D = A^-1, D e_t = E (e_t - e_{t+1}) for t < n: the inverse covariance
 D^T X D of all sums has as the block of the open ones D'^T C'^T C' D', that of C' alone, and the
-inverse of a block of the inverse is what is left of a covariance when the rest is known. So on line
-the answers have the errors that they have beside the total.
+inverse of a block of the inverse is a covariance conditional on the rest. So online the answers
+have the errors that they have given the total.
 
 *Rounding.* A rotation changes no norm; what its roundings add to the two entries of a column is at
 most (K + 16) u (C_ii + sum abs(g_i) + sum abs(v)), as lambda <= 1.
@@ -83,7 +83,7 @@ def open_factor(factor: Factor) -> tuple[Factor, float]:
 
 
 class BesideTotal(RunningSums):
-    """The queries before the last one, beside it; rates and weights of steps are 1.
+    """The queries before the last one, given it; rates and weights of steps are 1.
 
     Args:
         query_weights: q, shape (n,).
@@ -112,7 +112,7 @@ class BesideTotal(RunningSums):
         return super().gram_diagonal(self.all_weights(u))
 
     def spread(self, u: Array, w: Array, reciprocal: Nodes) -> Array:
-        """U times the variances beside the total, shape (n - 1,), rounded up."""
+        """U times the variances given the total, shape (n - 1,), rounded up."""
         v = self.all_weights(u)
         rounding = self.rounding(reciprocal) + (LAST_SUMS + 8 * self.cells) * EPS
         variances, explained = variances_beside(self.whole, v, w, reciprocal)
@@ -124,10 +124,10 @@ class BesideTotal(RunningSums):
 def variances_beside(
     sums: RunningSums, v: Array, w: Array, reciprocal: Nodes
 ) -> tuple[Array, Array]:
-    """The variances of the open queries, and what the last one explains of them, (n - 1,) each.
+    """The variances of the open queries, and the parts explained by the last one, (n - 1,) each.
 
     Args:
-        sums: running sums that tell the total.
+        sums: running sums that determine the total.
         v: weights of all queries, shape (n,).
         w: weights of steps, shape (n,).
         reciprocal: of the nodes.
@@ -138,7 +138,7 @@ def variances_beside(
 
 
 def covariances(sums: RunningSums, v: Array, w: Array, reciprocal: Nodes) -> Array:
-    """S_tn, shape (n,): covariances with the last one of running sums that tell the total."""
+    """S_tn, shape (n,): covariances with the last one of running sums that contain the total."""
     chain, values = sums.chain(v, w), np.zeros(sums.cells)
     roots = np.sqrt(chain.edges[1:])  # from column 0 on
     for pole, weight in zip(reciprocal.poles, reciprocal.weights, strict=True):

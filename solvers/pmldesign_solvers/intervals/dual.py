@@ -19,11 +19,11 @@ so that U^(1/2) Omega U^(1/2) = M M^T is that of a stream with weights B^2 v of 
     w_0 = A_0/B_0,     w_t = A_t/B_t - A_{t-1}/B_{t-1} = (a_t B_{t-1} + A_{t-1} b_t)/(B_t B_{t-1}),
 
 b_t belonging to the end t, between the queries t - 1 and t. The sum of the weights is
-sum_t A_t b_{t+1}. The logarithm of the bound is concave in none of a and b, but smooth: L-BFGS on
+sum_t A_t b_{t+1}. The logarithm of the bound is not concave in a or b, but smooth: L-BFGS on
 their logarithms, and of v at p > 2, from those of every fourth step.
 
-Rounding: a and b are whole numbers of sum below 2^53, so that A and B are exact; what is left is
-the rounding of a few products, which counts as that of edges.
+Rounding: a and b are integers of sum below 2^53, so that A and B are exact; the rounding of a few
+products remains, which counts as that of edges.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class IntervalWeights:
     """Weights of intervals and of queries.
 
     Attributes:
-        starts: a, shape (n - 1,), positive whole numbers.
-        ends: b of the ends 1 ... n - 1, likewise.
+        starts: a, shape (n - 1,), positive integers.
+        ends: b of the ends 1 ... n - 1, also positive integers.
         queries: v, shape (n - 1,), positive.
     """
 
@@ -171,7 +171,7 @@ def _total(weights: IntervalWeights) -> float:
 
 
 def _from_logs(z: Array, m: int) -> IntervalWeights:
-    """Weights of bounded size; those of queries are even where they are left out."""
+    """Weights of bounded size; those of queries are constant if they are left out."""
     parts = [np.exp(part - part.max()) for part in z.reshape(-1, m)]
     starts, ends, *queries = (np.maximum(part, _faintest(part)) for part in parts)
     return IntervalWeights(starts, ends, queries[0] if queries else np.ones(m))

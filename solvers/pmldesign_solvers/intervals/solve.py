@@ -2,29 +2,28 @@
 
 Weights of the strategy start from few steps and level its columns, and at p > 2 its variances, on
 every fourth step, then on all of these (`streams.fixed_point`). Weights of intervals for the lower
-bound go from few steps to many likewise (`dual`). The bounds do not meet: product weights are 0.2
-to 0.3 % short, and this form of strategies loses 0.2 to 0.3 %.
+bound also go from few steps to many (`dual`). The bounds do not meet: product weights are 0.2
+to 0.3% short, and this form of strategies loses 0.2 to 0.3%.
 
-Where weights of queries jump from step to step, every fourth step tells nothing. Then all steps are
-levelled from the shape of even weights, along the steps and along what the queries turn out to
-count; the better one's weights of queries are where the search for the lower bound begins.
+If weights of queries jump from step to step, every fourth step is not typical. Then all steps are
+levelled from the shape of even weights, along the steps and along the resulting weights of
+queries; the search for the lower bound begins at the better one's weights of queries.
 
 *Weights from few steps.* With v weights of queries and w of steps, M = diag(v)^(1/2) A
 diag(w)^(1/2),
 
     X = W^(-1/2) (M^T M)^(1/2) W^(-1/2),      S = A X^(-1) A^T,
 
-a strategy is worth sum_t e_t S'_tt . 2 max X_ii where queries count by e, S' = S beside the last
-sum. The maximum is smoothed to norms of growing power, and descended by L-BFGS along the logarithms
-of v and w. With F F = M^T M and X = W^(-1/2) F W^(-1/2), the gradient of F follows by a division in
-its eigenbasis.
+a strategy is worth sum_t e_t S'_tt . 2 max X_ii if queries have the weights e, S' = S given the
+last sum. The maximum is smoothed to norms of growing power, and descended by L-BFGS along the
+logarithms of v and w. With F F = M^T M and X = W^(-1/2) F W^(-1/2), the gradient of F follows by
+a division in its eigenbasis.
 
-What counts for many steps is the shape v / e. For even queries it falls by about e^(-8.5) from the
-first step to the one before the last, most quickly in the middle, and jumps up at the last one, by
-about half of the number of steps. As this hardly depends on that number, few steps tell it for many
-(`stretched`): for 256 steps the shape of 64 is 0.003 % worse than their own. Where weights
-jump from step to step, so that few of them tell nothing, it is the shape of even weights along the
-sum of all.
+The shape v / e determines the value for many steps. For even queries it falls by about e^(-8.5)
+from the first step to the one before the last, most quickly in the middle, and jumps up at the last
+one, by about half of the number of steps. As this depends little on that number, few steps predict
+it for many (`stretched`): for 256 steps the shape of 64 is 0.003% worse than their own. If weights
+jump from step to step, it is the shape of even weights along the sum of all.
 """
 
 from __future__ import annotations
@@ -122,13 +121,13 @@ FEW = 64
 EVEN = 32
 """Steps of the shape of even weights, for weights that jump."""
 LOSS = 1e-4
-"""Of the nodes of a strategy, about, where no number of buffers is given."""
+"""Of the nodes of a strategy, about, if no number of buffers is given."""
 ROUGH = 1e-3
 """Relative error of nodes while weights of intervals are improved."""
 COARSEST, EACH = 200, 12
 """Steps of L-BFGS for the lower bound, on the coarsest problem and on each finer one."""
 ROUGH_NODES = 10
-"""Of a strategy that only tells how much queries count."""
+"""Of a strategy that only determines the weights of queries."""
 LEVEL = 1e-5
 """By how much a strategy may be worse than one with level columns."""
 LEVELLING = {True: 12, False: 40}
@@ -142,7 +141,7 @@ def solve_intervals(
     buffers: int | None = None,
     options: SolverOptions | None = None,
 ) -> StreamSolution:
-    """Compute both bounds on gamma_(p) beside the total, and a strategy with few buffers.
+    """Compute both bounds on gamma_(p) given the total, and a strategy with few buffers.
 
     The weights u and w of the strategy are those of all queries and steps; `dual_w` are those of
     the starts and the ends of intervals, shape (2, n - 1), and `dual_u` those of the open queries.

@@ -1,6 +1,6 @@
-"""Tables of which each is measured by a matrix of its own, over domains of any size.
+"""Tables that are each measured by a matrix of their own, over domains of any size.
 
-spaces      what tables tell together, in coordinates that they share
+spaces      the combined information of tables, in shared coordinates
 descent     the best matrices
 solve       lower bounds, and both as far as the gap and the time ask for
 """

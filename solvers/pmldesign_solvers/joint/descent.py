@@ -13,7 +13,7 @@ Where records are replaced, the total is left out of X, and what counts is the l
 two columns, whose square is at most sum_T s_T max (2 - 2 Y_x . Y_y); the maximum over pairs is
 taken as a norm of power SHARP.
 
-At the best point the slopes by the lengths of columns are weights of the cells of T, of which the
+At the best point the slopes by the lengths of columns are weights of the cells of T. Their
 sums over all attributes but one are weights of its values, in the mean over the tables: products of
 these prove lower bounds (`joint.solve`).
 """
@@ -44,7 +44,7 @@ SHARP = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """Matrices of tables, and what they prove.
+    """Matrices of tables, and the bounds from them.
 
     Attributes:
         rows: R_T, square; all columns of R have length 1.
@@ -63,7 +63,7 @@ class Descent:
     Args:
         spaces: the tables, and their coordinates.
         asked: the queries of each, shape (m_T, n_T).
-        grams: of what the start is made of.
+        grams: from which the start is made.
     """
 
     def __init__(self, spaces: Spaces, asked: Sequence[Array], grams: Sequence[Array]) -> None:

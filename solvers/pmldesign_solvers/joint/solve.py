@@ -9,9 +9,9 @@ least the nuclear norm of U^(1/2) A W^(1/2) over norm(u)_q^(1/2), q = p/(p - 2).
 matrix whose first column is w_i^(1/2) for each attribute, table T sees the products of these on its
 own attributes alone, B_T = U^(1/2) A_T (x) W_i^(1/2) (w_i^(1/2), Q_i): coordinates as those of
 `spaces`. The nuclear norm is that of all B_T one below the other, exactly, from A W A^T or from the
-coordinates, whichever is smaller. Where both are large, B_T becomes N_T = (B_T^T B_T)^(1/2), which
-turns its rows, and is cut by orthogonal projectors on both sides into what T shares with other
-tables and what is its own, which loses little:
+coordinates, the smaller of the two. If both are large, B_T becomes N_T = (B_T^T B_T)^(1/2), which
+turns its rows, and is cut by orthogonal projectors on both sides into the part shared with other
+tables and the part of T only, which loses little:
 
     gamma >= tr (sum_T J_T^T (N_T)_cc^2 J_T)^(1/2) + sum_T tr (N_T)_ll.
 
@@ -92,7 +92,7 @@ def _whole(spaces: Spaces, blocks: Sequence[Array]) -> float:
 
 
 def _in_parts(spaces: Spaces, blocks: Sequence[Array]) -> float:
-    """The sum of the nuclear norms of what tables share and of what is their own."""
+    """The sum of the nuclear norms of the shared part and of the parts of single tables."""
     core, total = np.zeros((spaces.shared, spaces.shared)), 0.0
     for B, places in zip(blocks, spaces.places, strict=True):
         _, values, vectors = np.linalg.svd(B, full_matrices=False)
@@ -128,7 +128,7 @@ class JointQuestion:
         tables: the sets of attributes that are in no other.
         asked: the queries on each, shape (m_T, n_T).
         order: the number of each of these, one table after the other, among the queries asked.
-        grams: of all that is asked within each table, what several tables tell in equal parts.
+        grams: of all queries within each table; shared queries count in equal parts.
     """
 
     sizes: tuple[int, ...]
@@ -215,7 +215,7 @@ def solve(
     """Compute bounds on gamma_(p), and matrices that attain the upper one.
 
     Args:
-        question: what is asked.
+        question: the workload.
         p: in [2, inf].
         total: whether the total is measured; if not, records are replaced.
         options: when to stop.

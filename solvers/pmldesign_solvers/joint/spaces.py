@@ -1,4 +1,4 @@
-r"""Tables that are measured by matrices of their own, and what they tell together.
+r"""Tables that are measured by matrices of their own, in shared coordinates.
 
 The table x_T over the attributes T has n_T cells. In the coordinates z_S of all sets S of
 attributes, contrasts in each attribute of S and sums over the others,

@@ -1,7 +1,7 @@
 """The loop around every solver of gamma_(p): the best of each side, and when to stop.
 
 A method offers feasible points one by one, each with a lower and an upper bound. The best of each
-side is kept, whichever point it came from (`BoundsLoop`). A solver of several parts, whose bounds
+side is kept, from any point (`BoundsLoop`). A solver of several parts, whose bounds
 need not meet, offers certified bounds of either side whenever it has some (`Stages`).
 """
 
@@ -70,13 +70,13 @@ class BoundsLoop(Generic[CandidateT]):
         return stopped(options.deadline) or Status.STALLED
 
     def gaps(self) -> Iterator[float]:
-        """The gap after each candidate, until there is none left, or no visible progress."""
+        """The gap after each candidate, until the candidates or the progress end."""
         yield self._gap
         while not self._stalled() and self._advance():
             yield self._gap
 
     def correct(self, certificate: Certificate) -> None:
-        """Put certified values in place of what rounding made of them, and go on from there."""
+        """Replace rounded values by certified ones, and continue."""
         self.lower = replace(self.lower, lower=certificate.lower)
         self.upper = replace(self.upper, upper=certificate.upper)
 
@@ -98,7 +98,7 @@ class BoundsLoop(Generic[CandidateT]):
 
 
 def stopped(deadline: Deadline) -> Status | None:
-    """How a deadline ended what asks it; None where it has not passed."""
+    """How a deadline ended a search; None if it has not passed."""
     if deadline.interrupted:
         return Status.INTERRUPTED
     return Status.TIME_LIMIT if deadline.over() else None
@@ -220,7 +220,7 @@ def best_lower(
 
 
 def final_status(status: Status, certificate: Certificate, rel_gap: float) -> Status:
-    """What the certificate says counts, not what the search believed; Ctrl-C ends callers too."""
+    """The status by the certificate, not by the search; Ctrl-C ends callers too."""
     if certificate.gap <= rel_gap and status is not Status.INTERRUPTED:
         return Status.OPTIMAL
     return Status.STALLED if status is Status.OPTIMAL else status

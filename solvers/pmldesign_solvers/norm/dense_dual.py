@@ -21,7 +21,7 @@ so that the matrices to decompose are min(m, n) x min(m, n).
 Where many weights tend to zero, small singular values drown in the rounding error of a Gram matrix.
 They are then taken from diag(u)^(1/2) A diag(w)^(1/2) itself (`operators.jacobi`).
 
-What one decomposition tells about the next weights, at p = 2: no second one to stop.
+Stopping at p = 2 without a second decomposition.
 With diag(w)^(1/2) K diag(w)^(1/2) = Q S^2 Q^T, s = trace(S), column norms d_j and
 T = Q^T diag(d / s)^(1/2) Q, the strategy whose columns are divided by their norms has the error
 
@@ -163,7 +163,7 @@ class ScalingProblem:
             vectors=vectors,
             values=values,
             scale=scale,
-            # what comes out above the upper bound is no expectation
+            # a value above the upper bound is invalid
             expected=expected if expected <= upper else 0.0,
         )
 
@@ -206,7 +206,7 @@ class ScalingProblem:
         return np.sqrt(eigenvalues[n - kept :]), vectors[:, n - kept :]
 
     def _sums_rows(self, u: Array, values: Array) -> bool:
-        """Whether only the sum of the row norms counts, and the Gram matrix tells it closely."""
+        """Whether only the sum of the row norms counts, and the Gram matrix gives it accurately."""
         return self.row_p == 2 and _accurate(values) and bool((u == 1).all())
 
     def turn(self, u: Array, w: Array) -> tuple[Array, Array]:
@@ -224,7 +224,7 @@ class ScalingProblem:
             return self._merged.original_factors(strategy, right_inverse_of(strategy))
         strategy = np.ascontiguousarray((vectors * np.sqrt(point.values) / norms[:, None]).T)
         if len(point.values) == len(norms):
-            # B R = diag(norms) Q Q^T diag(norms)^-1 is the identity but for rounding
+            # B R = diag(norms) Q Q^T diag(norms)^-1 is the identity up to rounding
             closed = _accurate(point.values) and norms.max() <= EVEN * norms.min()
             inverse = right_inverse if closed else right_inverse_of(strategy)
             return self._merged.original_factors(strategy, inverse)
@@ -245,7 +245,7 @@ class ScalingProblem:
 
 
 def _accurate(values: Array) -> bool:
-    """Whether a Gram matrix tells all of these singular values closely."""
+    """Whether a Gram matrix gives all of these singular values accurately."""
     return bool(values.min() ** 2 >= ACCURATE * values.max() ** 2)
 
 

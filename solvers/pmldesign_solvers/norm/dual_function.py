@@ -61,7 +61,7 @@ FACTORED = 1400
 """Largest system that is written out: prefix:256 with weights over two orders of magnitude at
 p = inf takes 12 products for a direction instead of several hundred, 0.1 s instead of 0.4 s."""
 RATIO = 8.0
-"""Of neighbouring poles, at most: a relative error of the diagonal of 5 %. 368 steps for pairs, as
+"""Of neighbouring poles, at most: a relative error of the diagonal of 5%. 368 steps for pairs, as
 with 2; 372 with 64 (benchmarks/constants.py)."""
 
 
@@ -136,7 +136,7 @@ class NewtonSystem:
             raise StoppedError
 
     def _preconditioner(self, size: int) -> scipy.sparse.linalg.LinearOperator | None:
-        """The inverse of nearly the scaled system, where it is small enough to be written out."""
+        """The inverse of nearly the scaled system, if it is small enough to be materialized."""
         if self._factor is None:
             return None
         factor = self._factor
@@ -147,7 +147,7 @@ class NewtonSystem:
         )
 
     def _factored(self) -> Array | None:
-        """Cholesky factor of the system with the sums of its diagonal; None where it has none."""
+        """Cholesky factor of the system with the sums of its diagonal; None without one."""
         if self._moves_rows and self._rows is None:
             return None
         rows = self._differences.vectors() @ self._strategy.T

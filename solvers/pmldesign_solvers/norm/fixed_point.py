@@ -40,7 +40,7 @@ class WeightsPoint(Bounds):
         lower: the value at u and w, up to rounding.
         upper: at least the largest value.
         u, w: weights of queries and cells, normalised.
-        next_u, next_w: where they move, not normalised.
+        next_u, next_w: the next weights, not normalised.
     """
 
     u: Array
@@ -99,7 +99,7 @@ def _accelerated(point: WeightsPoint, anderson: Anderson) -> tuple[Array, Array]
 
 
 def _positive(weights: Array) -> Array:
-    """Without zeros, which weights of cells that nobody asks about become."""
+    """Without zeros, the limits of the weights of uncovered cells."""
     return np.asarray(np.maximum(weights, FLOOR * weights.max()))
 
 

@@ -10,7 +10,7 @@ determined, with
 
 where the number k makes the largest u_i of the start 1: a power (p - 2)/2 of v_i leaves the range
 of float64 otherwise. There u_i norm(a_i)^2 stays above FAINTEST of the largest norm(a_i)^2, as far
-as LIGHT allows: lower ones make singular values that are rounding, and what they add to f is below
+as LIGHT allows: lower ones make singular values that are rounding, and their part of f is below
 the root of FAINTEST.
 
 and slacks z >= 0: d_k + z_k = sum(w), z_k w_k = mu (at p = inf the same for u), by Mehrotra's
@@ -38,14 +38,14 @@ TOWARDS_THE_BOUNDARY = (0.99, 0.7, 0.4)
 """Parts of the way to the boundary; the first that does not widen the gap, or the last. 368 steps
 for pairs; 374 with 0.99 alone, 422 with 0.9 and 0.6 (benchmarks/constants.py)."""
 MIXED = 0.01
-"""Share of equal weights in given ones, and smallest slack beside them, relative to the largest:
+"""Share of equal weights in given ones, and their smallest slack, relative to the largest:
 688 eigendecompositions; 679 and 700 with 0.001 and 0.1 (benchmarks/constants.py)."""
 FAINTEST, LIGHT = 1e-24, 1e-9
 """Of weights u at finite p, all of them together. Chosen: their roots are 1e-12 and 3e-5."""
 MOST_GROWTH = 2.0
 """Of the logarithm of a weight u at finite p, in either direction. Chosen, not measured."""
 TOWARDS_BARRED = (0.9, 0.6)
-"""Likewise at p = inf: 310 steps and 473 decompositions on 36 matrices with weights over one or two
+"""The same at p = inf: 310 steps and 473 decompositions on 36 matrices with weights over one or two
 orders of magnitude; 355 and 726 with the other, up to 60 steps without an end with 0.9 alone."""
 LONGEST = 2.0
 """Where the boundary is farther than this, a full step goes at most half of the way to it: 368

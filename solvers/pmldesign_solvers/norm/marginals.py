@@ -71,7 +71,7 @@ def solve_marginals(
     Raises:
         ValueError: p outside [2, inf]; too many subsets (`subsets`); a marginal with more
             than LARGEST_MARGINAL cells; weights c_S / m_S that differ by over LARGEST_SPREAD;
-            nothing but what is public is asked for, under replace.
+            only public queries, under replace.
     """
     if not p >= 2:
         raise ValueError(f"p must be in [2, inf], got {p}")

@@ -55,7 +55,7 @@ MOST_PRODUCTS = 500
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginalsPoint(Bounds):
-    """Both bounds at one u, with what they come from.
+    """Both bounds at one u, with their origin.
 
     Attributes:
         u: shape (K,), largest entry 1.
@@ -79,7 +79,7 @@ class Newton:
         spaces: its residual spaces.
         weights: c_S, shape (K,).
         p: in [2, inf].
-        rel_gap: what the finite exponent in place of p = inf must allow.
+        rel_gap: allowed by the finite exponent that replaces p = inf.
     """
 
     def __init__(self, spaces: ResidualSpaces, weights: Array, p: float, rel_gap: float) -> None:

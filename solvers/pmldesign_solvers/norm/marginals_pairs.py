@@ -3,7 +3,7 @@
 The letters are those of `marginals`. The total is public, so the residual of the empty set counts
 for nothing: sums over T leave it out. If the table by a set C of attributes is public too, cells of
 a pair agree on C, and the T within C count for nothing: below, U has attributes O outside C alone,
-and T stands in all products for what it has of them, d_T = d_{T in O} d_{T in C}. Where several
+and T stands in all products for its part in O, d_T = d_{T in O} d_{T in C}. Where several
 tables are public, cells of a pair may be any, O is all attributes, and the T within one of the
 tables count for nothing. Permuting the
 values of an attribute changes neither the workload nor the pairs, so that the best weight of a pair
@@ -19,7 +19,7 @@ A strategy sum_T n (s_T / d_T) P_T has the variances v_S of `marginals` and the 
 
 and gamma_(p) is at most (sum_S m_S v_S^(p/2) max_U D_U)^(1/2) with the p-norm of v; the best s_T
 is proportional to d_T (a/b)^(1/2). For given rho, u is found as for add-remove neighbours, with
-d_T (2 b_T)^(1/2) in place of d_T; for given u, rho is found as below. f is concave, and
+d_T (2 b_T)^(1/2) instead of d_T; for given u, rho is found as below. f is concave, and
 they take turns. Exchangeable attributes leave few types of sets U (`cell_pairs`); if they are
 more than MAX_TYPES, only two kinds of weights are tried, and D_U is bounded for all U at once by
 2 sum_T s_T (1 + max_{i in T} 1/(n_i - 1)).
@@ -101,7 +101,7 @@ def best_weights(
 
 
 def _path(columns: Array, sizes: Array, weights: Array, tolerance: float) -> Array:
-    """The best weights of these sets, with F(x) = sum(x) but for the tolerance."""
+    """The best weights of these sets, with F(x) = sum(x) up to the tolerance."""
     total = float(sizes @ np.sqrt(columns.T @ weights))
     x: Array = weights * (total / weights.sum()) ** 2
     if len(columns) == 1:
@@ -161,7 +161,7 @@ class PairsPoint(Bounds):
             the number of the class of each attribute, from 1, or 0 where cells of a pair agree or
             which nothing is asked about; below, the weight of each type of U, and in how many
             attributes of the class of each one its cells differ. The weights have the sum 1.
-        precisions: s, shape (R,), 0 for what is public; the largest D_U is 1.
+        precisions: s, shape (R,), 0 for public residuals; the largest D_U is 1.
     """
 
     u: Array

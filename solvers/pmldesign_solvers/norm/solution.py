@@ -1,7 +1,7 @@
-"""What every solver of gamma_(p) is told, and what it returns.
+"""Options and results of every solver of gamma_(p).
 
-It is told when to stop and who watches it; it returns factors, dual weights, both bounds, and why
-it stopped.
+The options say when to stop and whom to call; the results are factors, dual weights, both bounds,
+and the reason of the stop.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Candidate(Bounds):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Outcome:
-    """What every solver returns beside the strategy.
+    """Results of every solver other than the strategy.
 
     Attributes:
         dual_u: weights of the queries, non-negative, norm(u)_q = 1.
@@ -150,7 +150,7 @@ class MarginalsSolution(Outcome):
 
 @dataclass(frozen=True, slots=True)
 class SolverOptions:
-    """What every solver is told beside the workload.
+    """Options of every solver.
 
     Attributes:
         rel_gap: stop when upper / lower - 1 is at most this.

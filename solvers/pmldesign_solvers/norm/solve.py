@@ -4,7 +4,7 @@ For neighbours that differ in one cell the accelerated fixed point comes first: 
 eigendecomposition, and most workloads need 3 to 25. Duals that vanish make it crawl; then the
 interior point method takes over. For pairs, where most duals vanish, that one comes first.
 
-Both methods yield feasible points on both sides. The best of each side is kept, whoever found it,
+Both methods yield feasible points on both sides. The best of each side of both is kept,
 and the certificate is recomputed from those two alone.
 """
 
@@ -39,19 +39,19 @@ from pmldesign_solvers.operators.operator import Array, Indices, Operator, dual_
 from pmldesign_solvers.operators.scale import normalised
 
 FIXED_POINT_STEPS = 30
-"""Steps that cost about a third of what the interior point method takes: on small matrices 688
+"""Steps that cost about a third of the interior point method: on small matrices 688
 eigendecompositions; 590 with 15 and 721 with 60, for as much time (benchmarks/constants.py)."""
 WIDE_STEPS = 5
-"""Likewise with fewer queries than cells: 200 x 100,000 takes 12 steps and 5 s at p = 2, 16 and 7 s
+"""The same with fewer queries than cells: 200 x 100,000 takes 12 steps and 5 s at p = 2, 16 and 7 s
 after 10, 35 and 13 s after 30."""
 FEW_STEPS, STARTED_STEPS = 4, 12
-"""Likewise at p = inf where the system of the interior point method is written out, from equal
+"""The same at p = inf if the system of the interior point method is materialized, from equal
 weights and from given ones: prefix:256 with weights over two orders of magnitude takes 15 steps and
 0.9 s; 1.2 s after 12 steps. From weights after 30 steps the method ends at a gap of 6e-6."""
 INTERIOR_STEPS = 60
 """Chosen, not measured: 50 solutions for pairs take 368 together."""
 EXHAUSTED = 0.1
-"""Bounds that are so close, in parts of the gap, but for their rounding come no closer. Chosen, not
+"""Bounds so close without their rounding, in parts of the gap, come no closer. Chosen, not
 measured."""
 CORRECTIONS = 20
 """How often a search goes on that believed its bounds to be closer than they are. Chosen, not
@@ -125,7 +125,7 @@ def _certified_solution(
     """The result of a search for gamma_(p)(2^-exponent A), on until its certificate has the gap.
 
     Args:
-        search: of which the best factors and weights are taken.
+        search: with the best factors and weights.
         certify: both bounds from R, B, u and w.
         p: in [2, inf].
         exponent: of the power of two that was taken out of A.

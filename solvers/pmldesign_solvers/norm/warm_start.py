@@ -48,10 +48,10 @@ CORNER = (1 / 16, 3 / 16)
 def start(
     problem: ScalingProblem, rel_gap: float, deadline: Deadline
 ) -> tuple[Array, Array] | None:
-    """Weights u and w to start from, not normalised; None where no good ones are to be expected.
+    """Weights u and w to start from, not normalised; None if no good ones can be expected.
 
-    The coarse workloads are solved to a tenth of the gap that is asked for; all steps but the
-    first one of each wait for the deadline, beyond which there are no weights.
+    The coarse workloads are solved to a tenth of the requested gap; all steps except the
+    first one of each stop at the deadline, and the result is then None.
     """
     m, n = problem.shape
     if (rel_gap > LOOSE and problem.row_p == 2) or m != n or n < WORTHWHILE or not problem.plain:

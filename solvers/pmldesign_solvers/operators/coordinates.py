@@ -4,16 +4,16 @@ Row space. The best strategy measures nothing outside the row space of A. With a
 Q of it, r x k, A = A' Q and R = R' Q, where A' is m x r and R' is r x r. Vectors Q v_j in r
 coordinates take the place of the v_j by which neighbours differ.
 
-Directions in which A, its rows scaled to norm 1, has next to nothing are left out: that cannot be
-told from rounding, and a strategy that measured it would amplify rounding. The certificate counts
-what is missing of A then.
+Directions in which A, its rows scaled to norm 1, has next to nothing are left out: they are
+lost in rounding, and a strategy that measured them would amplify it. The certificate counts the
+missing part of A then.
 
 Reference cell. For neighbours that replace one record only vectors that sum to zero matter: the
-total is public. Where public answers tell the number of records in every group of cells, a record
+total is public. If public answers determine the number of records in every group of cells, a record
 is replaced by one of its group, and vectors sum to zero in each. They are written in coordinates
 relative to a reference cell of each group, A' = (a_j - a_ref) for j other than ref, in which e_j
 stands for e_j - e_ref. Equal columns of a group are one, and groups of equal columns have none.
-Zero columns all are one cell that no query asks about; where there is one, it is the reference.
+Zero columns are one uncovered cell; if there is one, it is the reference.
 Queries on known numbers alone become zero rows and are left out.
 
 Back in the original cells a strategy has columns R'_j and 0 for the reference, minus their mean, so
@@ -187,7 +187,7 @@ class ColumnSpaceWorkload:
 
     @classmethod
     def of(cls, problem: Spreading) -> ColumnSpaceWorkload | None:
-        """None where a Gram matrix does not tell that the queries are independent."""
+        """None if a Gram matrix does not show that the queries are independent."""
         if not (isinstance(problem, MergedWorkload) and problem.wide):
             return None
         gram = problem.tall.gram(np.ones(problem.shape[1]))
@@ -244,7 +244,7 @@ class GroundedWorkload:
         row_copies: shape (m',), how many original rows each row stands for.
         differences: pairs of cells of one group in these coordinates.
         rank: of A'.
-        decompositions: so far; whoever decomposes counts here.
+        decompositions: so far, counted by all callers.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """When a computation stops: a deadline on the clock, and a deterministic budget of work.
 
-A time limit is a brake, and nobody predicts what a step takes: every loop asks its `Deadline` once
+A time limit is a brake, and steps are not predicted: every loop asks its `Deadline` once
 per iteration, and returns the best so far with bounds that hold. Ctrl-C brings the deadline
 forward to now.
 
@@ -64,14 +64,14 @@ class Deadline:
 
     @contextmanager
     def catching(self) -> Iterator[None]:
-        """Work that Ctrl-C may cut short, as it has kept what is needed of it."""
+        """Work that Ctrl-C may end early, because it has stored its result so far."""
         try:
             yield
         except KeyboardInterrupt:
             self.interrupt()
 
     def completed(self, work: Callable[[], Result]) -> Result:
-        """What some work returns without which there is no answer: after Ctrl-C it is done again.
+        """Result of necessary work: after Ctrl-C it is done again.
 
         A second Ctrl-C ends it.
         """
@@ -82,7 +82,7 @@ class Deadline:
             return work()
 
     def begun(self, steps: Callable[[], Iterator[Result]]) -> Iterator[Result]:
-        """Steps of which the first one is taken whatever happens."""
+        """Steps, the first one in any case."""
 
         def first() -> tuple[Result, Iterator[Result]]:
             points = steps()
@@ -136,7 +136,7 @@ class Work:
     Args:
         units: how many may be spent; inf for no limit.
         deadline: ends it earlier; None for Ctrl-C alone.
-        whole: what this is a part of.
+        whole: that contains this part.
 
     Attributes:
         units: the budget.
@@ -174,5 +174,5 @@ class Work:
         return not self.over()
 
     def part(self, share: float) -> Work:
-        """A budget of a share of what is left; what is spent of it is spent of the whole."""
+        """A share of the remaining budget; its expenses count for the whole."""
         return Work(self.left * share, self.deadline, self)

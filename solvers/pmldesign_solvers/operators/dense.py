@@ -87,7 +87,7 @@ class DenseOperator(Operator):
         return largest_entries(self.matrix)
 
     def without_offsets(self) -> tuple[DenseOperator, Array]:
-        """The same on vectors that sum to zero, and what is left out of each row."""
+        """The same on vectors that sum to zero, and the part left out of each row."""
         matrix, left_out = without_offsets(self.matrix)
         return (self if matrix is self.matrix else DenseOperator(matrix)), left_out
 

@@ -31,7 +31,7 @@ ONLY_THE_TOTAL = (
 )
 ONLY_THE_KNOWN = "the known answers tell all that it asks for: no query is left to be measured"
 MOST_TIES = 64
-"""Pairs for each column that may be the farthest, of which all differences are formed."""
+"""Pairs for each column that may be the farthest, with all differences computed."""
 COMPARED = 512
 """So many columns are not compared with each other before."""
 BLOCK_ENTRIES = 2**15
@@ -177,7 +177,7 @@ def members_of(groups: Indices) -> list[Indices]:
 def diameter(strategy: Array) -> float:
     """Largest distance between two columns of R, from their differences.
 
-    The Gram matrix, a block at a time, tells which pairs may be the farthest; if these are too
+    The Gram matrix, a block at a time, shows which pairs may be the farthest; if these are too
     many, it bounds them.
     """
     columns = _distinct(np.ascontiguousarray(strategy.T))

@@ -68,7 +68,7 @@ class Descended:
         return self.point
 
     def unless_interrupted(self) -> Array:
-        """The point, also where it was stopped; raises KeyboardInterrupt."""
+        """The point, also if it was stopped; raises KeyboardInterrupt."""
         return self.point if isinstance(self.stopped, StoppedError) else self.unless_stopped()
 
 
@@ -84,7 +84,7 @@ def descend(
     """Descend from a start.
 
     Args:
-        objective: what is to become small.
+        objective: to be minimized.
         start: where to begin.
         proceed: asked before every evaluation; False ends the descent.
         report: called with the best value after every evaluation; True ends the descent.

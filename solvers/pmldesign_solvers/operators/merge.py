@@ -1,6 +1,6 @@
 """A workload without repetitions, and the way back to the original one.
 
-Equal columns are one column to a strategy: its weight is what they have together, and each gets the
+Equal columns are one column to a strategy: its weight is the sum of theirs, and each gets the
 same share of the right inverse B. Equal rows count one by one: they share every weight u.
 """
 
@@ -38,12 +38,12 @@ class MergedWorkload:
 
     Attributes:
         original: the operator before merging, its Gram matrix shared.
-        operator: shape (m, n), without repeated or zero rows and columns, likewise.
+        operator: shape (m, n), without repeated or zero rows and columns, Gram matrix shared too.
         row_copies: shape (m,), how many original rows each row stands for.
-        column_copies: shape (n,), likewise.
+        column_copies: shape (n,), the same for columns.
         row_of, column_of: the merged row or column of every original one, -1 for zero.
         differences: the merged cells.
-        decompositions: of matrices of the smaller side so far; whoever decomposes counts here.
+        decompositions: of matrices of the smaller side so far, counted by all callers.
     """
 
     def __init__(self, operator: Operator) -> None:
@@ -96,7 +96,7 @@ class MergedWorkload:
         gram = operator.gram(1.0 / rows)
         norms = np.sqrt(gram.diagonal())
         if m * n <= DIRECT_ENTRIES:
-            # a Gram matrix hides what is below the root of its rounding error
+            # a Gram matrix hides values below the root of its rounding error
             scaled = operator.to_dense() / np.sqrt(rows)[:, None] / norms
             values = np.linalg.svd(scaled, compute_uv=False)
         else:
@@ -152,7 +152,7 @@ def is_definite(gram: Array) -> bool:
 def right_inverse_of(strategy: Array) -> Array:
     """R^+, for R of full row rank.
 
-    Not in closed form: that keeps the rounding which vanishing weights have raised; but for that
+    Not in closed form, which keeps the rounding raised by vanishing weights; except for that
     of a large wide one, which takes a tenth of the time (`closed_inverse`).
     """
     if strategy.shape[0] == strategy.shape[1]:
@@ -213,7 +213,7 @@ class _SharedGram:
 
 
 def sharing_gram(operator: Operator) -> Operator:
-    """The operator itself but for `gram`, whose last value is kept, read-only.
+    """The operator itself except for `gram`, whose last value is kept, read-only.
 
     The rank of a workload, the steps of a solver and both sides of a certificate ask for
     A^T diag(u) A; at p = 2 all of them with equal weights u.

@@ -1,6 +1,6 @@
 """What a solver needs from a workload.
 
-A is an m x n workload. No solver forms anything m x m; beside products with A it needs
+A is an m x n workload. No solver forms anything m x m; in addition to products with A it needs
 
     gram(u) = A^T diag(u) A   (n x n),      row_quadratic(X) = diag(A X A^T)   (m)
                                     and     row_norms(H) = diag(A H H^T A^T)   (m).
@@ -33,7 +33,7 @@ TINY = float(np.finfo(np.float64).tiny)
 DIRECT_ENTRIES = 2**15
 """Largest m * n whose singular values are computed without a Gram matrix, in milliseconds."""
 SVD_ENTRIES = 2**18
-"""Likewise where it is done once, or where the Gram matrix of workloads whose queries have weights
+"""The same if it is done once, or if the Gram matrix of workloads whose queries have weights
 over two orders of magnitude would lose their rank: 0.1 s for 512 x 512."""
 RANK_CUTOFF = 1e-10
 """Singular values of R below this part of the largest count as zero: the rounding of R^+ R is about
@@ -105,7 +105,7 @@ class Operator(ABC):
         """The same on vectors that sum to zero, where rows lost what their entries share.
 
         Also, shape (m,), how far apart the entries are at most in rows that count as constant; or
-        nothing, shape (0,), where there are none. Operators whose rows have zeros or small whole
+        nothing, shape (0,), without such rows. Operators whose rows have zeros or small whole
         numbers stay as they are.
         """
         return self, np.zeros(0)
@@ -118,8 +118,8 @@ class Operator(ABC):
     def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
         """The operator on vectors that sum to zero, in the coordinates of all cells but one.
 
-        Columns are a_j - a_n, or a_j as they are beside an idle cell that is not among them. Rows
-        may change their sign; zero ones are left out, and the indices tell which are there.
+        Columns are a_j - a_n, or a_j as they are if an uncovered cell is not among them. Rows
+        may change their sign; zero ones are left out, and the indices are those of the others.
         """
 
 
@@ -130,7 +130,7 @@ class Merged:
     Attributes:
         operator: the merged workload.
         row_of: shape (m,), the merged row that stands for each original one, -1 for a zero row.
-        column_of: shape (n,), likewise for columns.
+        column_of: shape (n,), the same for columns.
     """
 
     operator: Operator

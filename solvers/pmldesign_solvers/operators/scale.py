@@ -5,7 +5,7 @@ cells. So the largest entry is brought near 1 by a power of two, and for pairs a
 lie within a factor of two of each other loses the one nearest to zero: such differences are exact
 (Sterbenz).
 
-What is searched differs from that by what no bound shows:
+The searched workload differs from that by less than any bound shows:
 
 * Rows far smaller than the largest are enlarged, to FAINT gap/(m n)^(1/2) of it. With A' the
   result, gamma_(p)(A) <= gamma_(p)(A') <= gamma_(p)(A) + (sum_i norm(A'_i - A_i)_2^p)^(1/p), and a
@@ -95,7 +95,7 @@ LARGEST_GAP = 1e-6
 ZERO_ENTRY = 2.0**-300
 """Part of the largest entry of its row at which an entry counts as 0."""
 MODERATE = 200
-"""Operators that are no matrix keep their form while exponents of two, those of their entries and
+"""Operators other than matrices keep their form while exponents of two, those of their entries and
 of the scale, are at most this: squares stay in range."""
 
 NEAR = 16
@@ -109,9 +109,9 @@ class Normalised:
     """A workload as it is searched and as it is certified.
 
     Attributes:
-        operator: 2^-exponent A; for pairs without what the entries of a row have in common.
+        operator: 2^-exponent A; for pairs without the common part of the entries of a row.
         searched: nearly the same, without rows and entries that are too small for a search; the
-            same object if there are none.
+            same object without any.
         exponent: a whole number.
         left_out: of rows that count as constant, how far their entries are apart at most, on the
             same scale; shape (m,).
@@ -133,7 +133,7 @@ class PowersOfTwo(ScaledRows):
     """diag(weights) A for powers of two, equal for equal rows."""
 
     def without_offsets(self) -> tuple[Operator, Array]:
-        """The same on vectors that sum to zero, and what is left out of each row."""
+        """The same on vectors that sum to zero, and the part left out of each row."""
         operator, left_out = self.operator.without_offsets()
         moved = PowersOfTwo(operator, self.weights)
         return moved, self.weights * left_out if left_out.size else left_out
@@ -195,7 +195,7 @@ def _scaled(operator: Operator, exponents: Exponents, sizes: Array) -> tuple[Ope
 
 
 def _exponent(sizes: Array, near: int) -> int:
-    """Of the largest power of two that is no larger than all entries; 0 if that is near 1."""
+    """Of the largest power of two that is at most all entries; 0 if that is near 1."""
     largest = float(sizes.max())
     exponent = math.frexp(largest)[1] - 1 if largest > 0 else 0
     return exponent if abs(exponent) > near else 0

@@ -188,7 +188,7 @@ def _run(problem: Any, solver: str, options: dict[str, float]) -> tuple[str, int
 
 
 def _run_scs(work: Callable[[], Any]) -> Any:
-    """What SCS returns, run beside: the handlers of signals go on, and what they raise ends it.
+    """Result of SCS in a thread: signal handlers continue, and their exceptions end it.
 
     It takes Ctrl-C for itself, and ends within an iteration; so it is ended by one.
     """
@@ -200,7 +200,7 @@ def _run_scs(work: Callable[[], Any]) -> Any:
         except BaseException as error:
             outcome.set_exception(error)
 
-    with redirect_stdout(StringIO()):  # where it says that it was interrupted
+    with redirect_stdout(StringIO()):  # it prints that it was interrupted
         threading.Thread(target=run).start()
         try:
             while not outcome.done():
@@ -346,7 +346,7 @@ def _repair(
 def _from_gram(gram: Array, ridge: float) -> tuple[Array, Array]:
     """R and B = R^-1, for R^T R close to the given matrix.
 
-    At large p many columns are shorter than 1 at the optimum: made longer, they cost up to 1 %.
+    At large p many columns are shorter than 1 at the optimum: made longer, they cost up to 1%.
     """
     eigenvalues, vectors = np.linalg.eigh((gram + gram.T) / 2)
     roots = np.sqrt(np.maximum(eigenvalues, 0.0) + ridge * float(gram.diagonal().max()))
@@ -356,6 +356,6 @@ def _from_gram(gram: Array, ridge: float) -> tuple[Array, Array]:
 def _status(raw: str, certificate: Certificate, rel_gap: float, *, late: bool) -> Status:
     if certificate.gap <= rel_gap:  # whatever the solver says: the certificate is recomputed
         return Status.OPTIMAL
-    if late and raw != "optimal":  # SCS calls what it has by then inaccurate
+    if late and raw != "optimal":  # SCS calls its last point inaccurate
         return Status.TIME_LIMIT
     return Status.ITERATION_LIMIT if raw == "user_limit" else Status.INACCURATE

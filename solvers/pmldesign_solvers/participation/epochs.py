@@ -3,10 +3,10 @@
 Step t = e b + c is member e of class c, and a person takes part in a class. W is block diagonal
 over the classes, with blocks W_c of order m = ceil(n / b). With G = A^T A of running sums,
 
-    G^-1 has diagonal alpha_t + beta_t, and -(beta_t alpha_{t-1})^(1/2) beside it,
+    G^-1 has diagonal alpha_t + beta_t, and -(beta_t alpha_{t-1})^(1/2) next to it,
     alpha_t = 1 / (h_t q_t)^2,    beta_t = (rate_t / (h_t q_{t-1}))^2,    beta_0 = 0,
 
-so that G^-1 + s^2 W is, class by class, block tridiagonal with diagonal blocks beside the diagonal,
+so that G^-1 + s^2 W is, class by class, block tridiagonal with diagonal blocks off the diagonal,
 and a corner from class b - 1 to the next epoch's class 0. Class 0 is the separator. For the
 others, with O_c the diagonal of the couplings to class c - 1,
 
@@ -25,7 +25,7 @@ N the couplings from class b - 1 to class 0 of the next epoch. Steps beyond n - 
 are there to fill the blocks: not coupled to any other, and their entries are 0 in the end. All
 nodes s are taken at once; O(n m^2 K).
 
-Entries of Y = sum_k c_k (G^-1 + s_k^2 W)^-1 beside its diagonal blocks are
+Entries of Y = sum_k c_k (G^-1 + s_k^2 W)^-1 off its diagonal blocks are
 
     Y_{c+1,c} = F'_{c+1}^-1 O_{c+1} M_cc + Z_{c+1} S^-1 Z_c^T,
     Y_{c,0}   = Z_c S^-1,                      M_cc = (H_c + H'_c - s^2 W_c)^-1,
@@ -66,7 +66,7 @@ class Epochs:
         return -(-self.sums.cells // self.every)
 
     def by_class(self, values: Array, fill: float) -> Array:
-        """Values of shape (n,) as (b, m); `fill` for what is beyond the last step."""
+        """Values of shape (n,) as (b, m); `fill` beyond the last step."""
         padded = np.full(self.members * self.every, fill)
         padded[: values.size] = values
         return np.ascontiguousarray(padded.reshape(self.members, self.every).T)
@@ -77,7 +77,7 @@ class Epochs:
 
     @cached_property
     def real(self) -> Array:
-        """1 for steps, 0 for what is beyond the last one, shape (b, m)."""
+        """1 for steps, 0 beyond the last one, shape (b, m)."""
         return self.by_class(np.ones(self.sums.cells), 0.0)
 
     @cached_property
@@ -108,7 +108,7 @@ class Epochs:
         sizes, places = self.by_class(later, 0.0), self.by_class(sums.log_decays, 0.0)
         heights = self.by_class(np.sqrt(sums.step_squares), 0.0)
         total = 0.0
-        for e in range(self.members):  # with every later epoch, twice but for itself
+        for e in range(self.members):  # with every later epoch, twice except for itself
             kept = np.exp(places[:, e:] - places[:, e : e + 1]) * heights[:, e : e + 1]
             terms = blocks[:, e, e:] * sizes[:, e:] * kept * heights[:, e:]
             total += float(2.0 * terms.sum() - terms[:, 0].sum())
@@ -171,14 +171,14 @@ class Inner:
         return parts, inverses
 
     def middle(self, part: slice) -> Array:
-        """H_c + H'_c - s^2 W_c; 1 for what is beyond the last step."""
+        """H_c + H'_c - s^2 W_c; 1 beyond the last step."""
         block = self.squares * self.blocks[part, None]
         beyond = (1.0 - self.epochs.real[part])[:, None, :, None] * self.unit
         return np.asarray(self.forward[part] + self.backward[part] - block + beyond)
 
     @cached_property
     def between(self) -> Array:
-        """O_c, between class c - 1 and class c, shape (b, m); 0 for what is not coupled."""
+        """O_c, between class c - 1 and class c, shape (b, m); 0 without coupling."""
         values = np.zeros_like(self.beta)
         values[1:] = self.beta[1:] * self.alpha[:-1] * self.epochs.real[1:]
         return values

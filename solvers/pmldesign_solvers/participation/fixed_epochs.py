@@ -26,8 +26,8 @@ forgets W in first order; its blocks are brought back to a constant diagonal,
     omega_c = (sum_e (V_c)_ee^(1/2) / f)^2,                     then sum omega = 1,
 
 steps along the logarithms of omega and Y, extrapolated from the last few of them (Anderson). With
-the rational function r in place of the root, its own X is levelled, and the loss of r is of second
-order. Weights start from every fourth step, where that is possible: the logarithms are
+the rational function r instead of the root, its own X is levelled, and the loss of r is of second
+order. Weights start from every fourth step, if that is possible: the logarithms are
 interpolated over log(c + 1/2).
 """
 
@@ -57,7 +57,7 @@ STRIDE = 1.2
 MEMORY = 8
 """Steps to extrapolate from; 4 take a fifth more."""
 CUTOFF = 1e-8
-"""Of `Anderson`: moves are known to so much, relatively, as r is no exact root."""
+"""Of `Anderson`: moves are accurate to so much, relatively, as r is not an exact root."""
 CORRELATION = 0.6
 """Between an epoch and the next at the start."""
 COARSE_STEPS = 12
@@ -110,7 +110,7 @@ def fit(epochs: Epochs, count: int, weights: Array) -> Iterator[EpochPoint]:
 
 
 def start(epochs: Epochs, count: int, deadline: Deadline) -> Array:
-    """Weights to start from, of coarser steps where there are such."""
+    """Weights to start from, of coarser steps if possible."""
     if epochs.every < FEWEST or epochs.every % 4 or not epochs.sums.smooth:
         places = np.arange(epochs.members)
         block = CORRELATION ** np.abs(np.subtract.outer(places, places))
@@ -150,7 +150,7 @@ def _diagonal(weights: Array) -> Array:
 
 
 def _correlations(epochs: Epochs, blocks: Array) -> Array:
-    """Blocks brought to unit diagonal; 1 too for what is beyond the last step."""
+    """Blocks brought to unit diagonal; 1 also beyond the last step."""
     beyond = (1.0 - epochs.real)[:, :, None] * np.eye(epochs.members)
     blocks = masked(epochs, blocks) + beyond
     roots = np.sqrt(np.einsum("cee->ce", blocks))
@@ -247,7 +247,7 @@ def _candidates(epochs: Epochs, rel_gap: float, deadline: Deadline) -> Iterator[
     smallest, largest = spectrum(epochs, weights)
     count = nodes_for(largest / smallest, error)
     for point in deadline.begun(lambda: fit(epochs, count, weights)):
-        # both sides in units of tr r(T) / f(W), which hardly changes; `solve` has the last word
+        # both sides in units of tr r(T) / f(W), which is nearly constant; `solve` certifies
         upper = point.trace * math.sqrt(1.0 + point.slope) * (1.0 + 0.25 * error**2)
         yield _Candidate(point.trace, upper, point)
 

@@ -7,7 +7,7 @@ and F = tr A X^-1 A^T = norm(B)_F^2, B = A C^-1, is convex in X. With C Y = B^T,
 
 which is descended over the entries of the bands, each column divided by its norm (L-BFGS).
 
-*Lower bound.* For any W >= 0 that is 0 on the bands beside its diagonal <W, X> = tr W, so that
+*Lower bound.* For any W >= 0 that is 0 on the bands next to its diagonal <W, X> = tr W, so that
 F >= (tr (A W A^T)^(1/2))^2 / tr W (Cauchy and Schwarz). At the best X the gradient, -V = -Y Y^T,
 is 0 there; elsewhere W is V with zeros put there, and as much on the diagonal as makes it W >= 0.
 

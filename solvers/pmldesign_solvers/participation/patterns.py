@@ -8,7 +8,7 @@ where X >= 0, for vectors and for numbers alike. The largest such sum over the p
     min-sep b   any k steps at least b apart: V below,
 
 is the squared sensitivity. For min-sep the last steps of a pattern count exactly, and later ones at
-most what a row can get, f_q(i, j) being the largest sum of q entries of row i in steps from j on
+most by a bound of the row, f_q(i, j) being the largest sum of q entries of row i in steps from j on
 that are b apart. With one step known, in O(n^2 k), or with two, in O(n^3 k), and q to come,
 
     V_q(i)    = X_ii + max(0, max over j >= i + b of 2 X_ij + 2 f_{q-1}(i, j + b) + V_{q-1}(j)),
@@ -27,17 +27,17 @@ be the sum of p_j Y_j, each on the steps of its pattern. A strategy of sensitivi
 
     f(W) = tr (A W A^T)^(1/2) <= (tr A X^-1 A^T tr X W)^(1/2) <= norm        (Cauchy and Schwarz),
 
-whichever patterns are taken. f is concave, of gradient X / 2, X = A^T (A W A^T)^(-1/2) A. With p
+for any patterns. f is concave, of gradient X / 2, X = A^T (A W A^T)^(-1/2) A. With p
 the softmax of free numbers and Y_j = L_j L_j^T, rows of L_j of norm 1, -log f is descended
 (L-BFGS). At the maximum over all patterns X is the best strategy; elsewhere it is one that may do.
 
 *Patterns.* The steps are z_e + e b with z_0 <= z_1 <= ..., those beyond the last step left out. All
 with equal z, so that steps are exactly b apart; for min-sep others too, where z rises by random
 parts of a stretch of random size: those that count are neither all equal nor all over the place.
-1900 of them are within 1.2 % of what all patterns give (365 steps, 4 times 7 apart).
+1900 of them are within 1.2% of all patterns (365 steps, 4 times 7 apart).
 
 *Rounding.* S = A W A^T is off by at most ROUNDING n eps |A| |W| |A|^T in norm, so are its
-eigenvalues, of which so much is taken off before their roots are taken; p and Y are sums of at most
+eigenvalues, which are lowered by so much before their roots are taken; p and Y are sums of at most
 N and k terms.
 """
 
@@ -55,7 +55,7 @@ from pmldesign_solvers.operators.operator import EPS, Array, Indices
 from pmldesign_solvers.streams.chain import RunningSums
 
 PAIRS = 4e8
-"""Of n^3 k, up to which two steps are known: 1 s; 365 steps gain 1 % over one step known."""
+"""Of n^3 k, up to which two steps are known: 1 s; 365 steps gain 1% over one step known."""
 
 SIGNED_ENTRIES = 2**22
 """Of a matrix times its patterns with signs, up to which all of these are tried: 0.1 s."""
@@ -165,7 +165,7 @@ def largest_signed_sum(matrix: Array, reach: int, apart: int, fixed: bool) -> fl
 
 
 def count_of_signed(cells: int, reach: int, apart: int, *, fixed: bool) -> int:
-    """How many patterns of up to k steps there are, each with its signs but for the first."""
+    """How many patterns of up to k steps there are, each with its signs except the first."""
     sizes = range(1, reach + 1)
     places = [max(0, cells - (q - 1) * (apart if fixed else apart - 1)) for q in sizes]
     counts = places if fixed else [math.comb(n, q) for n, q in zip(places, sizes, strict=True)]
@@ -183,7 +183,7 @@ LEAST_EIGENVALUE = 1e-14
 EIGENVALUE_UNITS = 16
 """Units of the machine precision, times the size, behind every eigenvalue."""
 LARGEST_LOGARITHM = 700.0
-"""Logarithm of what is above the diagonal of A, and not used, at most."""
+"""Largest logarithm of the unused entries above the diagonal of A."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

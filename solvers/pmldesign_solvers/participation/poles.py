@@ -7,10 +7,10 @@ a stream with K numbers of state, C_ij = sum_k g_k(i) prod_{j < m <= i} lambda_k
 
 where 1 is passed, if at all, next to the ends, and costs nothing. Columns overlap. F times a smooth
 maximum of the sums over some patterns is descended (L-BFGS), for log rho and the logarithm of
-column norms between knots: of each window of b steps where there are few, else from both ends of
+column norms between knots: of each window of b steps if there are few, else from both ends of
 the stream. First patterns of steps exactly b apart, then, for steps at least b apart, those as well
 that a local search finds to be worse. Points are compared by all patterns (`patterns`), and the
-best is kept. One pole comes first, then a further one beside those before. Of many steps every
+best is kept. One pole comes first, then a further one in addition. Of many steps every
 fourth one is solved first.
 """
 
@@ -43,7 +43,7 @@ FASTER, SHARE = 4.0, 0.3
 LOGITS = (-5.0, 16.0)
 """Of r: a pole that lasts a part of a step, and one that lasts 10^7 of them."""
 FEW_WINDOWS = 16
-"""Up to so many have knots of their own: 4 times 64 steps gain 1 %, 52 times 7 nothing."""
+"""Up to so many have knots of their own: 4 times 64 steps gain 1%, 52 times 7 nothing."""
 SHARPNESS = ((100.0,), (400.0,)), ((100.0,), (400.0,), (400.0,))
 """Of the smooth maximum, by rounds, for the first pole and for others: it is off by log(number of
 patterns) over this."""
@@ -95,7 +95,7 @@ def solve(question: Question, most: int, callback: Callable[[float], bool]) -> F
     """The best strategy that descents find.
 
     Args:
-        question: what is asked.
+        question: the workload.
         most: how many poles it may have, at least 1.
         callback: called with the norm that is reached after every step; True ends the search.
     """

@@ -14,12 +14,12 @@ h >= b: columns at least b apart
 are orthogonal, so that the squared sensitivity is the largest sum of column norms d_i over k steps
 at least b apart. With d constant on each window [e b, (e + 1) b) that is exactly the sum of the k
 largest of them, as no two such steps are in a window. Constant norms (as of all published banded
-mechanisms) lose 2 to 3 % by that alone.
+mechanisms) lose 2 to 3% by that.
 
-log rho is interpolated between knots in each window, log-spaced from both of its ends, where it
-changes fastest; c is free. F times the sum of the k largest d is descended (L-BFGS) from the
-first coefficients of the square root; or, for many steps, from the best strategy of every fourth
-step: rho and d are taken over, and the parts of the square root that its coefficients have.
+log rho is interpolated between knots in each window, log-spaced from both ends, near which it
+changes fastest; c is free. F times the sum of the k largest d is descended (L-BFGS) from the first
+coefficients of the square root; or, for many steps, from the best strategy of every fourth step:
+rho and d are taken over, and the parts of the square root that its coefficients have.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ KNOTS = 7
 CORRECTIONS = 20
 """Pairs of steps and slopes of L-BFGS. Chosen, not measured."""
 DESCENT_STEPS = 400
-"""Of the descent, at most; what is left then is below 1e-4."""
+"""Of the descent, at most; the rest is then below 1e-4."""
 FINE_CELLS, FINE_STEPS, FINE_WORK = 512, 8, 2.5e8
 """Steps beyond which a descent starts from every fourth one, which is 3e-3 above its end for 1024
 steps, 16 times 64 apart, and 5e-4 for 4 times 256: so many steps of O(n^2) then, at least."""
 FINE_APART = 64
-"""Shortest windows of which that is tried."""
+"""Shortest windows with which that is tried."""
 LEAST_DECREASE = 1e-8
 """Relative decrease of a step below which the descent ends."""
 
@@ -184,7 +184,7 @@ def scaled(sums: RunningSums, rows: Array, norms: Array, impulse: Array) -> Scal
     answers *= after[:, None] / rows
     error = float(np.vdot(answers, answers))
     by_rows = -2.0 * np.einsum("ts,ts->s", answers, answers)
-    # what each term of the running sums adds to all later answers
+    # the part of each term of the running sums in all later answers
     answers *= 2.0 * after[:, None]
     np.cumsum(answers[::-1], axis=0, out=answers[::-1])
     answers *= before[:, None] / rows

@@ -7,17 +7,17 @@ answers A is one), and at p = 2
 
     err = c_k |B W|_max norm(U B^+)_F,     c_k^2 = (k + 1)(k + 2)/3.
 
-One row more than r gains up to 5 % where r is small: the cube then meets the space of A in a
-hexagon and the like, closer to what the columns span. Two more gained on none of 36 workloads of
-rank 2 to 8. The logarithm is minimised over B by L-BFGS from many starts, the maximum smoothed to a
-norm of the entries of order 8, 32, 128, 512 in turn. At p = inf the norms of the rows of U B^+
-enter by their norm of that order, at 2 < p < inf by the exact moments (`cube_moments`), which are
-less where these rows are sparse. Under replace an offset for each row is subtracted, whose best is
-the middle of its range.
+One row more than r gains up to 5% if r is small: the cube then meets the space of A in a hexagon or
+a similar body, closer to the hull of the columns. Two more gained nothing on 36 workloads of rank 2
+to 8. The logarithm is minimised over B by L-BFGS from many starts, the maximum smoothed to a norm
+of the entries of order 8, 32, 128, 512 in turn. At p = inf the norms of the rows of U B^+ enter by
+their norm of that order, at 2 < p < inf by the exact moments (`cube_moments`), which are smaller if
+these rows are sparse. Under replace an offset for each row is subtracted, whose best is the middle
+of its range.
 
-Starts: W itself, the rows of A (r of them that are independent, and all where they are r + 1),
-these as signs (2 a - 1, where 1 is a combination of rows), what a search at p = 2 finds for
-2 < p < inf, the strategies that are given, the cells where they are at most r + 1, random rotations
+Starts: W itself, the rows of A (r independent ones, and all if they are r + 1),
+these as signs (2 a - 1, if 1 is a combination of rows), the result at p = 2 for
+2 < p < inf, the given strategies, the cells if they are at most r + 1, random rotations
 of r and of r + 1 rows, every other one with B W replaced by its signs.
 """
 
@@ -132,7 +132,7 @@ class CubeProblem:
         return float(CALL + DECOMPOSED * rows * r**2 + 4 * ENTRY * rows * cells + moments)
 
     def _log_spread(self, rows: Array, order: int) -> tuple[float, Array]:
-        """Logarithm of the error of L at a fixed scale but for a constant, and its gradient."""
+        """Logarithm of the error of L at a fixed scale up to a constant, and its gradient."""
         norms = np.linalg.norm(rows, axis=1)
         if 2 < self.p < math.inf:
             asked = norms > RANK_CUTOFF * norms.max()
@@ -161,7 +161,7 @@ def solve(
     """Search for the strategy with the smallest error under cube noise.
 
     Args:
-        matrix: A, shape (m, n), not zero; under replace without what is public.
+        matrix: A, shape (m, n), not zero; under replace without the public part.
         p: in [2, inf].
         replace: whether the largest difference within a row counts.
         starts: strategies with rows in the row space of A.
@@ -267,7 +267,7 @@ def _starts(
     for number in range(ROTATIONS):
         count = rank + number // 2 % 2
         rotation = np.linalg.qr(generator.standard_normal((count, count)))[0][:, :rank]
-        if number % 2:  # the signs of what it measures, within the row space
+        if number % 2:  # the signs of its rows, within the row space
             signs = np.sign(rotation @ problem.basis) @ inverse
             rotation = signs if np.isfinite(problem.error(signs)) else rotation
         yield f"random {number}", rotation

@@ -38,10 +38,10 @@ SETTLED_WIDTH, SLOW, DOUBT = 0.01, 1e-4, 0.2
 than SLOW mu of the error, and a descent that will not end ahead of the best is given up. Its error
 falls linearly with mu, to the limit within DOUBT of the last step between widths: on running sums,
 ranges, products and random workloads 0.1 of it in 19 of 20 descents. Without stages that end early
-the best is 0.1 % better at most, and takes twice as long."""
+the best is at most 0.1% better, and takes twice as long."""
 LEAST_WORK = 150_000
 """Steps times cells before a search may be found not to pay; prefix:64 at p = inf
-gains 0.5 % between 60,000 and 120,000."""
+gains 0.5% between 60,000 and 120,000."""
 WORTHWHILE = 0.1
 """What a descent must promise to gain, as a part of the least gain that a search goes on for."""
 LEVEL_TOLERANCES = (1e-7, 1e-6, 1e-5, 1e-4)

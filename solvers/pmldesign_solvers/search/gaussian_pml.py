@@ -2,7 +2,7 @@
 
 With A = L0 R0, R0 of full row rank and L0 = A B, every strategy worth considering is R = M R0, M
 regular: for any L R = A let P be the projection onto the row space of L; then L P = L, so P R
-answers A too, its columns are no farther apart, and its row space is that of A. With
+answers A too, its columns are not farther apart, and its row space is that of A. With
 X = M^-1 M^-T and the scale sigma of R (below)
 
     log err_p = log sigma + 1/2 log t,     t = tr_{p/2}(A B X B^T A^T),   dt = <K, dX>,
@@ -231,7 +231,7 @@ class Objective:
         return value, gradient.ravel()
 
     def tuned(self, M: Array, scale: GaussianLeakage, width: float) -> GaussianLeakage:
-        """The scale with what it may choose at its best for M."""
+        """The scale with its free parameters at their best for M."""
         return scale.tuned(_distances(M @ self.columns), width)
 
     def _p_trace(self, X: Array, width: float) -> tuple[float, Array]:
@@ -267,7 +267,7 @@ def solve(
         p: in [2, inf].
         right_inverse: B, shape (n, r), A B R0 = A on differences of cells.
         columns: the distinct columns of R0, shape (r, k), R0 of full row rank.
-        scale: what is promised, alpha of shape (k,).
+        scale: of the guarantee, alpha of shape (k,).
         work: ends the descent with the best so far; None for all that gains.
         callback: called after every stage. Ctrl-C returns the best so far.
 

@@ -77,7 +77,7 @@ def solve(
     Args:
         operator: the m x n workload, not all zero.
         p: in [2, inf].
-        scale: what is promised; decides whether the total is public.
+        scale: of the guarantee; decides whether the total is public.
         signed: whether the strategy may have negative entries. Where the total is public this
             restricts nothing: a constant is added to every row.
         starts: further strategies to begin from, by name, each of shape (r, n). The answer is at

@@ -50,12 +50,12 @@ def worst_masses(distances: Array, least: Array, room: Array, most: float) -> Ar
 
     Args:
         distances: of all cells from some, shape (c, k).
-        least: what every cell keeps, shape (k,).
-        room: what it has beyond that, shape (k,).
+        least: mass that every cell keeps, shape (k,).
+        room: its mass beyond that, shape (k,).
         most: mass that is moved altogether.
 
     Returns:
-        Shape (c, k), without what the farthest cell is given.
+        Shape (c, k), without the mass added to the farthest cell.
     """
     masses = np.empty(distances.shape)
     step = max(1, BLOCK_ENTRIES // distances.shape[1])
@@ -139,7 +139,7 @@ class Leakage:
     Attributes:
         epsilon: positive.
         alpha: shape (n,), least probability of each cell, positive, with a sum of at most 1.
-        room: shape (n,), what each cell has beyond that if no mass moves; None: all of it moves.
+        room: shape (n,), mass of each cell beyond that if no mass moves; None: all of it moves.
         most: how much mass moves.
     """
 
@@ -194,7 +194,7 @@ class Leakage:
         return Leakage(self.epsilon, alpha, room, self.most)
 
     def _masses(self, distances: Array) -> tuple[Array, Array]:
-        """Masses of all cells about every cell r, shape (n, n), and what the farthest gets."""
+        """Masses of all cells about every cell r, shape (n, n), and that added to the farthest."""
         if self.room is None:
             masses = np.broadcast_to(self.alpha, distances.shape)
         else:
@@ -202,9 +202,9 @@ class Leakage:
         return masses, np.maximum(1.0 - masses.sum(axis=1), 0.0)
 
     def _scales(self, distances: Array, farthest: Array) -> Array:
-        """b_r for every cell r, shape (n,); 0 where there is no root."""
+        """b_r for every cell r, shape (n,); 0 without a root."""
         masses, rest = self._masses(distances)
-        alike = ((distances == 0) * masses).sum(axis=1)  # of cells that no noise tells from r
+        alike = ((distances == 0) * masses).sum(axis=1)  # of cells with the column of r
         rooted = (alike < math.exp(-self.epsilon)) & (farthest > 0)
         far = farthest[rooted]
         D, masses, rest = distances[rooted] / far[:, None], masses[rooted], rest[rooted]

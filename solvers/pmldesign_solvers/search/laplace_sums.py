@@ -82,7 +82,7 @@ def inverted_half_widths(
 
 
 class _Sums(NamedTuple):
-    """Laplace sums beside Gaussian numbers, together of variance 1: weights, how often, sizes."""
+    """Laplace sums plus Gaussian numbers, together of variance 1: weights, how often, sizes."""
 
     rows: Array
     counts: Array | None

@@ -118,7 +118,7 @@ def _solved(system: Array, right: Array) -> Array:
 
 
 def error_work(problem: SearchProblem, rows: int, smoothing: Smoothing, *, few: bool) -> float:
-    """Units of `Work` of `log_unit_error`; `few` rows besides d > 0 take no n x n system."""
+    """Units of `Work` of `log_unit_error`; `few` rows in addition to d > 0 need no n x n system."""
     k, m, n = rows, problem.counts.size, problem.cells
     if smoothing.exact_moment:
         units = DECOMPOSED * 2 * n**2 * (n + k) + ENTRY * m * (n + k) * problem.p / 2

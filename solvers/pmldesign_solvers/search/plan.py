@@ -67,7 +67,7 @@ NamedStart = tuple[str, Stacked]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting:
-    """A start that nobody has followed yet, with its error."""
+    """A start that is not yet followed, with its error."""
 
     name: str
     objective: Objective
@@ -75,7 +75,7 @@ class Waiting:
     before: float
 
     def repeats(self, other: Waiting) -> bool:
-        """Whether the other begins there too, but for rounding."""
+        """Whether the other begins there too, up to rounding."""
         rows, others = self.blocks.rows, other.blocks.rows
         alike = self.objective is other.objective and rows.shape == others.shape
         return alike and np.allclose(rows, others, atol=1e-9)
@@ -86,7 +86,7 @@ class SearchPlan:
 
     Attributes:
         waiting: the starts that are yet to be followed, the best first.
-        gave_up: whether starts were left as they hardly gained any more.
+        gave_up: whether starts were left because they gained little.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class SearchPlan:
     def _follow_likely(self) -> Iterator[float]:
         """Follow tents, and of few cells other starts until two gain nothing.
 
-        On 256 running sums any other takes 10 s, and ends 5 % behind tents.
+        On 256 running sums any other takes 10 s, and ends 5% behind tents.
         """
         if self.search.problem.cells <= SMALL:
             yield from self._until_stalled(self._follow_waiting(), 2)
@@ -246,7 +246,7 @@ class SearchPlan:
     def _tents(self) -> float:
         """The error of the identity with tents, which are kept.
 
-        Where nobody says that the cells have an order tents may be far off: half the work at most.
+        Tents can be far off if the order of the cells is unknown: half the work at most.
         """
         search, n = self.search, self.search.problem.cells
         work = search.work.part(1.0 if search.problem.ordered else 0.5)
@@ -292,7 +292,7 @@ class SearchPlan:
 
 
 def identity_and_ramps(cells: int, rng: np.random.Generator) -> Iterator[NamedStart]:
-    """The identity with a few ramps; in full, with noise, where there are few enough cells."""
+    """The identity with a few ramps; in full, with noise, if there are few enough cells."""
     place = np.linspace(-1.0, 1.0, cells)
     for count in (1, 2, 4, 8, 16):
         if count > cells:

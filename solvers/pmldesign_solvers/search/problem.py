@@ -34,7 +34,7 @@ WRITTEN = 2**14
 """Up to so many entries the workload is a matrix: prefix:128 has its quadratic forms in 160 us, by
 its structure in 1,100; all-range:32, beyond, in 55 either way."""
 UNANSWERED = 1e-7
-"""A query of which more than this part is not measured is not answered."""
+"""A query with a larger unmeasured part is not answered."""
 
 
 class SearchProblem:

@@ -56,10 +56,10 @@ class TableProblem:
 
     Attributes:
         sizes: values of each attribute, over 1, shape (attributes,).
-        taus: what each attribute has part in m_S: its size if it is measured cell by cell.
+        taus: factor of each attribute in m_S: its size if it is measured cell by cell.
         residuals: flags of the attributes of T, shape (T, attributes).
-        needs: shape (T, U), not 0 where T is within the asked table U; a sparse array, or one
-            with all entries where these are few.
+        needs: shape (T, U), not 0 if T is within the asked table U; a sparse array, or one
+            with all entries if these are few.
         dimensions: d_T, shape (T,).
         asked: flags of the attributes of U, shape (U, attributes).
         asked_cells: m_U, shape (U,).
@@ -171,10 +171,10 @@ def best_weights(
     """Descend from weights of tables.
 
     Args:
-        problem: what is asked.
+        problem: the workload.
         tables: flags, shape (S, attributes), that contain all residuals.
         theta: where to begin, shape (S,), positive.
-        powers: p/2; larger and larger ones at p = inf, of which the last one is judged by.
+        powers: p/2; larger and larger ones at p = inf; the last one decides.
         scale_of: of the noise.
         work: ends the descent with the best so far.
         rough: whether the weights are only compared with others.
@@ -215,10 +215,10 @@ def thinned(
     scale_of: ScaleOf,
     work: Work,
 ) -> tuple[Array, Array]:
-    """The tables that are left by a descent over theta >= 0, most of which become 0.
+    """The tables that remain after a descent over theta >= 0, in which most become 0.
 
     Args:
-        problem: what is asked.
+        problem: the workload.
         tables: flags, shape (S, attributes), that contain all residuals.
         theta: where to begin, shape (S,).
         power: p/2, finite.

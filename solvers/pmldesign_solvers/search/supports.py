@@ -6,14 +6,14 @@ are fitted (`support_weights`), beginning from those before. Of the first few th
 taken. A support where nothing gains is left for the next start.
 
 Random starts over all sets of up to five attributes, 40 for each problem, found nothing that was
-2e-4 better for random sizes and tables, and were up to 3 % worse.
+2e-4 better for random sizes and tables, and were up to 3% worse.
 
 Moves. A table is dropped; another one W is put in, and those within it leave, or none, or a single
 one that is part of W or contains it. W is any set of few attributes; of many it is a union of two
 tables that share attributes, or a table with one attribute more or less.
 
-Before weights are fitted to what a move leaves, moves are put in order by the errors at the weights
-there are: what leaves gives its weight to W, or half or twice as much.
+Before weights are fitted to the result of a move, moves are ordered by their errors at the present
+weights: tables that leave give their weight to W, or half or twice as much.
 
 The search begins at larger tables that together contain those asked for (`covers`). One table by
 four attributes of 4 values answers the six tables by two of them, at a sixth of the sensitivity,
@@ -139,7 +139,7 @@ class Moves:
 
 
 def all_moves(problem: TableProblem, tables: Array, *, public: bool) -> Moves:
-    """All moves that are looked at, without one that measures the total where it is public."""
+    """All moves that are tried, without one that measures a public total."""
     entering = _entering(problem, tables, public=public)
     missing = (tables @ (1 - entering).T).T  # attributes of S that are not in W
     beyond = entering @ (1 - tables).T
@@ -195,9 +195,9 @@ def _among(tables: Array, others: Array) -> NDArray[np.bool_]:
 def in_order(
     problem: TableProblem, measured: Weighted, moves: Moves, power: float
 ) -> list[tuple[int, float]]:
-    """Moves and the weights of what they put in, the most promising first.
+    """Moves and the weights of added tables, the most promising first.
 
-    By the error under differential privacy at the weights there are.
+    By the error under differential privacy at the present weights.
 
     Returns:
         Numbers and weights of moves that are not HOPELESS.
@@ -226,7 +226,7 @@ def in_order(
 
 
 POWERS = (4.0, 32.0, 1e3)
-"""Stages of the power p/2 at p = inf; the last one is within 1 % of the maximum of 10^4 tables."""
+"""Stages of the power p/2 at p = inf; the last one is within 1% of the maximum of 10^4 tables."""
 LEAST_SHARE = 0.03
 """Of the largest weight, to begin from."""
 FAINT = 1e-6
@@ -234,8 +234,8 @@ FAINT = 1e-6
 GAIN = 1e-7
 """Relative, of a move that is made."""
 DRAWN, STARTS = 40, 6
-"""Random starts where attributes are few, and how many of all starts, the best, are moved: one
-alone is up to 7 % worse with seven attributes."""
+"""Random starts where attributes are few, and how many of all starts, the best, are moved: only
+one is up to 7% worse with seven attributes."""
 MOST_MOVED = 512
 """Tables of a support whose moves are looked at."""
 TOGETHER, TRIED = 8, 60
@@ -253,7 +253,7 @@ def solve(
     """The best tables and weights that the search finds.
 
     Args:
-        problem: what is asked.
+        problem: the workload.
         p: in [2, inf].
         scale_of: of the noise.
         public: whether the total is public, so that no table by no attributes is measured.
@@ -306,7 +306,7 @@ def _thinned(problem: TableProblem, search: _Search) -> Iterator[tuple[Array, Ar
 
 
 class _Search:
-    """Supports and what is known of them."""
+    """Supports and their results."""
 
     def __init__(
         self,

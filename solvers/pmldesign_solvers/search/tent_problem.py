@@ -94,7 +94,7 @@ class BlockGram:
         diagonal: of G', shape (m,).
         moments: c + diagonal, shape (m,).
         matrix: G', shape (m, m), or None
-        separable: u and v of G' off its diagonal, where it has that form.
+        separable: u and v of G' off its diagonal, if it has that form.
     """
 
     edges: Indices

@@ -1,6 +1,6 @@
-r"""Tents: rows beside the identity for cells in order, under Laplace noise and add-remove.
+r"""Tents: rows added to the identity for ordered cells, under Laplace noise and add-remove.
 
-From random starts the best non-negative rows beside the identity, R = [I; Theta] D of
+From random starts the best non-negative rows added to the identity, R = [I; Theta] D of
 `tent_problem`, end as overlapping tents in levels: knots about 20 cells apart, a second level 300
 to 400 cells apart, and for thousands of cells a third one. So the search begins there: level l has
 q_l tents with knots at (k + 1/2) n / q_l, constant beyond the outer ones; the weights of the levels
@@ -31,7 +31,7 @@ from pmldesign_solvers.search.tent_problem import Gram, TentProblem
 WHOLE = 300
 """Up to so many cells every cell is a block of its own; a step takes less than 2 ms."""
 SMALL_COUNTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
-"""Rows of the finest level where there are few cells, up to half as many as cells."""
+"""Rows of the finest level with few cells, up to half as many as cells."""
 HALVED = 2000
 """From so many cells on the third level matters: 206 339 for 16384 cells and all ranges, 217 261
 without."""
@@ -53,7 +53,7 @@ REFINED_STEPS = (80, 120)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tents:
-    """What the search found: rows to be measured beside the identity.
+    """Result of the search: rows to be measured in addition to the identity.
 
     Attributes:
         rows: Theta, shape (k, n), not negative; R = [I; Theta] with columns divided by their sums.
@@ -237,7 +237,7 @@ def systems_of_levels(cells: int, most: float = math.inf) -> list[tuple[int, ...
                 systems.add((count, second, third))
 
     def unlikely(system: tuple[int, ...]) -> float:
-        """How far from what has been best for running sums: 18 and 340 cells apart."""
+        """Distance from the best values for running sums: 18 and 340 cells apart."""
         second = abs(math.log(system[1] * 340 / cells)) if len(system) > 1 else 1.0
         return abs(math.log(system[0] * 18 / cells)) + second
 

@@ -39,7 +39,7 @@ def lower_bound(problem: DualProblem, u: Array, w: Array, p: float, nodes: Nodes
 
     Args:
         problem: the workload.
-        u: shape (m,), positive; scaled here to norm(u)_q = 1. Not used where there are none.
+        u: shape (m,), positive; scaled here to norm(u)_q = 1. Not used without them.
         w: shape (n,), positive; scaled here to sum 1.
         p: in [2, inf].
         nodes: K nodes without constant or origin.

@@ -80,8 +80,8 @@ class DualProblem(ABC):
     def spread(self, u: Array, w: Array, reciprocal: Nodes) -> Array:
         """U times the variances of the strategy W^(-1/2) r(T) W^(-1/2), from g = 1 / (x r(x)).
 
-        Shape (m,) where there are weights of queries; else (n,), of the same sum. What is added by
-        the origin of g is off by 4 n eps at most.
+        Shape (m,) with weights of queries; else (n,), of the same sum. The part of the
+        origin of g is off by 4 n eps at most.
         """
 
     @abstractmethod
@@ -113,7 +113,7 @@ class Chain:
 
     Attributes:
         edges: squares of its edges, all positive, shape (L,).
-        first_row: 0 where the path begins with a row, 1 where it begins with a column.
+        first_row: 0 if the path begins with a row, 1 if it begins with a column.
     """
 
     edges: Array
@@ -260,7 +260,7 @@ class StreamProblem(DualProblem):
 
     @abstractmethod
     def gram_diagonal(self, u: Array) -> Array:
-        """At least diag(A^T U A), shape (n,), but for a relative rounding of 4 n eps."""
+        """At least diag(A^T U A), shape (n,), up to a relative rounding of 4 n eps."""
 
     def measured(self, u: Array, w: Array, nodes: Nodes) -> Array:
         """diag(r(T)), shape (n,)."""
@@ -305,7 +305,7 @@ class RunningSums(StreamProblem):
 
     @cached_property
     def log_decays(self) -> Array:
-        """Logarithms of what is left at every step of the first input, shape (n,)."""
+        """Logarithms of the weight of the first input at every step, shape (n,)."""
         return np.concatenate([[0.0], np.cumsum(np.log(self.rates))])
 
     @property
@@ -333,11 +333,11 @@ class RunningSums(StreamProblem):
         return np.asarray(self.step_squares * sums)
 
     def row_norms(self, w: Array) -> Array:
-        """diag(A W A^T), sums over earlier cells, but for a relative rounding of 4 n eps."""
+        """diag(A W A^T), sums over earlier cells, up to a relative rounding of 4 n eps."""
         return self.query_squares * _discounted(w * self.step_squares, self.rates**2)
 
     def coarser(self) -> RunningSums:
-        """Every fourth step; what is between them multiplies."""
+        """Every fourth step; the rates between them multiply."""
         kept = np.arange(0, self.cells, 4)
         rates = np.exp(np.diff(self.log_decays[kept]))
         return RunningSums(

@@ -45,7 +45,7 @@ SIZE = 16
 LANES = 512
 """Blocks that are made at a time: 3 MB."""
 CHUNK = 64
-"""Likewise where they are wanted a few at a time."""
+"""The same if they are needed a few at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ class Blocks:
     Attributes:
         triangles: T, shape (count, size, size).
         readings: R, shape (count, size, K).
-        kept: what is left of the state, shape (count, K).
+        kept: decay of the state, shape (count, K).
         fading: F, shape (count, size, K).
     """
 
@@ -78,7 +78,7 @@ class Blocks:
         return self.triangles @ inputs + self.readings @ states, state
 
     def inputs(self, outputs: Array, state: Array) -> tuple[Array, Array]:
-        """Inputs for outputs, likewise.
+        """Inputs for outputs, in the same way.
 
         x = T^-1 (y - R z), so that z <- (kept - F^T T^-1 R) z + F^T T^-1 y.
         """
@@ -289,7 +289,7 @@ def factor(shares: Array, decays: Array) -> Factor:
         behind, explained = _explained(part, explained, rows.start)
         for i in range(SIZE - 1, -1, -1):
             raw = given[:, i] - behind.sum(axis=2)
-            row = np.maximum(raw, 0.0)  # what is below is rounding: C >= 0
+            row = np.maximum(raw, 0.0)  # negative values are rounding: C >= 0
             pivot = row.sum(axis=1)
             places = rows.start + i + SIZE * np.arange(len(row))
             _require(pivot > 0.0, places, "is singular to working precision at")

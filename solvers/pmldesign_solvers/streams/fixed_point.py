@@ -8,7 +8,7 @@ the columns of X then have equal norms b_i / w_i, and Hölder's inequality for t
 a_i / u_i is an equation. That is the strategy of these nodes with level columns, whose loss is of
 second order in the error of r. Steps go along the logarithms,
 
-    log w <- log w + STRIDE log(b / (w sum b)),      likewise u,
+    log w <- log w + STRIDE log(b / (w sum b)),      u in the same way,
 
 extrapolated from the last few of them (Anderson). A workload with smooth weights starts from that
 of every fourth cell: logarithms are interpolated over i/n, and the layers at both ends, which have
@@ -41,16 +41,16 @@ LEAST_WEIGHT = 1e-13
 COARSE_STEPS = 30
 """Of the coarser fixed point, at most. Chosen, not measured."""
 CUTOFF = 1e-8
-"""Of `Anderson`: moves are known to so much, relatively, as r is no exact root."""
+"""Of `Anderson`: moves are accurate to so much, relatively, as r is not an exact root."""
 UNASKED = 1e-9
-"""In place of 0, by which cells lose weight at a step that no query asks about."""
+"""Instead of 0, by which cells lose weight at an uncovered step."""
 GROWTH = 3.0
 """What led to moves so many times the smallest one is forgotten."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """One step: weights, the nodes, and what the strategy that they make is worth.
+    """One step: weights, the nodes, and the value of the resulting strategy.
 
     Attributes:
         u: weights of queries, norm(u)_q = 1.
@@ -128,7 +128,7 @@ def _level(
 def start(
     problem: DualProblem, p: float, buffers: int, close: float, deadline: Deadline
 ) -> tuple[Array, Array]:
-    """Weights u and w to start from, of coarser workloads where there are such."""
+    """Weights u and w to start from, of coarser workloads if possible."""
     if problem.cells < COARSE_CELLS or not problem.smooth:
         return problem.even(p)
     coarse = problem.coarser()

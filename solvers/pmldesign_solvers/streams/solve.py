@@ -32,7 +32,7 @@ CUTS = (1.0, 0.3, 0.1, 0.03)
 """Upper ends of the nodes, in parts of the bound: for running sums of 10^3 cells 0.3 is the best
 of them, of 10^6 cells 0.1 with 12 buffers and 0.03 with 8; others lose up to 4 times as much."""
 FEW_CUTS = (*CUTS, 0.01, 0.003)
-"""For a given number of buffers, which may be so few that large eigenvalues hardly count."""
+"""For a given number of buffers, which may be so few that large eigenvalues count little."""
 SHARE = 0.2
 """Part of the gap that the nodes may take."""
 MORE = 1.2
@@ -154,7 +154,7 @@ def _candidates(
 def _first_points(
     problem: DualProblem, p: float, count: int, weights: tuple[Array, Array], deadline: Deadline
 ) -> Iterator[Level]:
-    """Steps of the fixed point, of which the first one is taken whatever happens."""
+    """Steps of the fixed point, the first one in any case."""
     cut = CUTS[1]
     with deadline.catching():
         if not deadline.over():

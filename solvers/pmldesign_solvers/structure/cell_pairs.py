@@ -57,7 +57,7 @@ class DifferingSets:
     ratios: tuple[float, ...]
 
     def without(self, known: Collection[int]) -> DifferingSets:
-        """The types of sets that have none of some attributes."""
+        """The types of sets without some attributes."""
         rest = [tuple(i for i in members if i not in known) for members in self.classes]
         kept = [place for place, members in enumerate(rest) if members]
         return DifferingSets(
@@ -176,7 +176,7 @@ class DifferingSets:
 
 
 class OpenParts:
-    """What sets T of attributes have beside those C in which two cells agree.
+    """The parts of sets T of attributes outside the set C in which two cells agree.
 
     Two cells that agree in C have the distance that T without C gives, for the sum of all s_T.
 
@@ -201,7 +201,7 @@ class OpenParts:
 
 
 def contrast_ratios(sizes: Sequence[int]) -> list[float]:
-    """R of contrasts of each attribute; 0 of one with a single value, where no cells differ."""
+    """R of contrasts of each attribute; 0 for one with a single value, in which no cells differ."""
     return [-1.0 / (size - 1) if size > 1 else 0.0 for size in sizes]
 
 

@@ -1,4 +1,4 @@
-r"""Common eigenspaces of the Gram matrices of what the parts of a union ask about one attribute.
+r"""Common eigenspaces of the Gram matrices of the parts of a union on one attribute.
 
 Symmetric matrices K_1 ... K_S that commute have common eigenvectors, those of a mix of them that is
 in general position. Eigenvectors with the same eigenvalues lambda_1 ... lambda_S span an

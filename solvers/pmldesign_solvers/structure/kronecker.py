@@ -124,7 +124,7 @@ def largest_l2_distance(factors: Sequence[Array]) -> float:
         factors: R_1 ... R_k, each r_i x n_i.
 
     Returns:
-        The distance, but for rounding upwards; or a bound where that takes too much.
+        The distance, up to rounding upwards; or a bound if that takes too long.
     """
     return largest_distance_of_grams([factor.T @ factor for factor in factors])
 
@@ -180,7 +180,7 @@ def largest_weighted_distance(factors: Sequence[Array], weights: Array) -> float
 
     Up to WEIGHTED_CELLS cells it is computed, from one block of inner products after the other, the
     same for all cells that have the same two values of each attribute between them; beyond,
-    columns without what they all have in common are at most twice the longest of them apart.
+    columns without their common part are at most twice the longest of them apart.
 
     Args:
         factors: R_1 ... R_k, each r_i x n_i.
@@ -245,7 +245,7 @@ def largest_sum(points: Sequence[Array], signs: Array, gains: Array | None = Non
         gains: shape (terms, sums); the sum grows with all of these, whatever the other factors are.
 
     Returns:
-        The maximum, at least 0, but for rounding upwards; or a bound where the points are too many.
+        The maximum, at least 0, up to rounding upwards; or a bound if the points are too many.
     """
     size = 2 * math.prod(float(corners[:, 0].max()) for corners in points)
     *fewer, most = sorted((_extreme(_highest(one, gains)) for one in points), key=len)
@@ -263,7 +263,7 @@ def largest_sum(points: Sequence[Array], signs: Array, gains: Array | None = Non
 
 
 def _highest(points: Array, gains: Array | None) -> Array:
-    """Points without those of which all gains are exceeded by another one's, but for rounding."""
+    """Points without those whose gains are all exceeded by another one's, up to rounding."""
     if gains is None or len(points) <= FEW_POINTS:
         return points
     values = points @ gains
@@ -277,7 +277,7 @@ def _highest(points: Array, gains: Array | None) -> Array:
 
 
 def _extreme(points: Array) -> Array:
-    """Points with the same convex hull but for FLAT, hopefully few.
+    """Points with the same convex hull up to FLAT, usually few.
 
     Qhull loses vertices of a hull that is thin, so it is given uncorrelated coordinates, each
     scaled to its own range: there no direction is thinner than one over the root of the number of

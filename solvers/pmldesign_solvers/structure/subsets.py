@@ -1,4 +1,4 @@
-"""The residual spaces of a collection of marginals: what each one adds to those below it.
+"""The residual spaces of a collection of marginals: the part that each adds to those below it.
 
 The histograms over attributes of sizes n_1 ... n_d are sums of orthogonal spaces V_T, one for each
 set T of attributes: products of vectors that sum to zero over the values of each attribute in T and
@@ -32,7 +32,7 @@ from pmldesign_solvers.operators.operator import Array, Indices
 MAX_INCIDENCES = 2**25
 """Pairs of a marginal and one of its subsets; all of them together take about 2 GiB."""
 MAX_REMEMBERED = 2**22
-"""The same of what is remembered for the next call."""
+"""The same in the cache for the next call."""
 LARGEST_MARGINAL = 1e100
 """Most cells of one marginal."""
 LARGEST_SPREAD = 1e60
@@ -41,7 +41,7 @@ LARGEST_SPREAD = 1e60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResidualSpaces:
-    """The residual spaces of a collection of K marginals; nobody may change them.
+    """The residual spaces of a collection of K marginals, immutable.
 
     Attributes:
         residuals: the R sets T, by size and then in lexicographic order.
@@ -117,7 +117,7 @@ def _residual_spaces(
 
 
 _remembered = lru_cache(maxsize=2)(_residual_spaces)
-"""A design, its errors and the rows beside it speak of the same marginals."""
+"""A design, its errors and its baselines have the same marginals."""
 
 
 def check_range(spaces: ResidualSpaces, weights: Array) -> None:

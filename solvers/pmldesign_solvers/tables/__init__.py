@@ -1,13 +1,13 @@
 """Tables that cross plain attributes with ordered ones: strategies and bounds at any size.
 
-problem         what is asked, and the closed form that strategies and bounds share
+problem         the workload, and the closed form that strategies and bounds share
 free_vector     the strategy whose total is predicted along a free vector
 even_weights    the same with the weights of sets that are best at p = inf
 apart           the same where records are replaced and distances count
-sectors         sets of plain attributes of which the same is asked, and small matrices on the few
+sectors         sets of plain attributes with equal queries, and small matrices on the few
                 directions of each ordered attribute that lower bounds keep
 variances       those of all answers, rounded up
-upper_bound     what a strategy is worth, certified
+upper_bound     the certified value of a strategy
 lower           lower bounds, certified; frames has the directions that they keep
 solve           strategies with their certified values, in turn, as far as gap and time ask for
 """

@@ -40,9 +40,9 @@ def best(
     """Better coordinates of the ordered attributes, and m_S of the sets but the empty one.
 
     Args:
-        problem: what is asked, with the weights of its queries.
+        problem: the workload, with the weights of its queries.
         start: coordinates to begin with, of every ordered attribute.
-        proceed: asked before every step; where it says no, the best so far counts.
+        proceed: asked before every step; False ends with the best so far.
     """
     program = _Program(problem, {i: entry.rows.shape for i, entry in start.items()})
     squares = program.squares(start)

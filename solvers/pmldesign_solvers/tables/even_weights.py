@@ -51,7 +51,7 @@ def even_weights(
     Args:
         variances: b, a row for each query, >= 0, every column with an entry above 0.
         lengths: d, a row for each U, >= 0; None for the sum of s.
-        proceed: asked after every step; where it says no, what there is counts.
+        proceed: asked after every step; False ends with the best so far.
     """
     lengths = np.ones((1, variances.shape[1])) if lengths is None else lengths
     start = np.sqrt(np.asarray(variances.mean(axis=0)).ravel())

@@ -66,7 +66,7 @@ def frame(roots: Sequence[Root], r: Array, size: int, directions: Array | None =
         roots: N_k of its factors (`root_of`).
         r: w^(1/2), norm 1.
         size: d.
-        directions: what to keep beside r, shape (n, d - 1); None for N r, N^-1 r, N^2 r, ...
+        directions: to keep in addition to r, shape (n, d - 1); None for N r, N^-1 r, N^2 r, ...
     """
     columns = _complete(r, _krylov(roots, r, size) if directions is None else directions)
     inner = [columns.T @ root.times(columns) for root in roots]
@@ -78,7 +78,7 @@ def frame(roots: Sequence[Root], r: Array, size: int, directions: Array | None =
 
 
 def asked_by_few(roots: Sequence[Root], r: Array, most: int) -> Array | None:
-    """What the ways of least rank ask about beside r, as columns; None if that is nothing.
+    """Directions of the query sets of least rank other than r, as columns; None without any.
 
     Args:
         roots: N_k of an attribute.

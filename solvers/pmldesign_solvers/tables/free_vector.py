@@ -62,7 +62,7 @@ MAX_STEPS = 100
 SETTLED = 1e-8
 """Relative gain of a step that ends the iteration."""
 LEAST_SHARE = 1e-9
-"""Of s_S, as a part of the largest: a set that nobody asks about is measured a little."""
+"""Of s_S, as a part of the largest: a set outside the workload is measured a little."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +92,7 @@ def _goes_on(_: FreeVector) -> bool:
 
 
 def steps(problem: Tables, *, total: bool = True) -> Generator[FreeVector, Tables | None]:
-    """Strategies, better and better but for the last steps; sent a problem, they go on with it."""
+    """Strategies, each better except in the last steps; sent a problem, they go on with it."""
     h, t = problem.plain_numbers()
     x, w = {}, {}
     for i in problem.ordered:

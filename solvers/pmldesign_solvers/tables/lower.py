@@ -15,7 +15,7 @@ Any w gives a bound; those of the fixed point of the strategy (`free_vector`) lo
 
 Rounding. N_k is V S V^T for the computed eigenvectors V and values s^2 of W^(1/2) G_k W^(1/2),
 which are off by delta. Rows are turned by A_k W^(1/2) V S^-1 V^T, of norm at most (1 + e)^(1/2),
-e = delta / min s^2 over the s > 0 that are kept, and what they become differs from N_k by at most
+e = delta / min s^2 over the s > 0 that are kept, and the result differs from N_k by at most
 e N_k. Coefficients that are alike (`sectors`) are off by ALIKE. So the bound is lowered by
 sum_T c_T^(1/2) prod_T tr N_k times the sum of the e_k, and divided by the norms of the turns.
 
@@ -82,10 +82,10 @@ class SectorBound:
     """The lower bound for some numbers d_i of kept directions.
 
     Args:
-        problem: what is asked.
+        problem: the workload.
         dims: d_i.
-        ask: called before every space; raises an error where the bound is to be given up.
-        directions: what is kept of some attributes beside r, d_i - 1 columns.
+        ask: called before every space; raises an error to give up the bound.
+        directions: kept for some attributes in addition to r, d_i - 1 columns.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ def _unit(w: Array) -> Array:
 
 
 DIRECTIONS = 4
-"""Kept beside r for the certified bound, if the work allows; 2 lose 5e-3, 6 gain 6e-5."""
+"""Kept in addition to r for the certified bound, if the work allows; 2 lose 5e-3, 6 gain 6e-5."""
 WORK = 4e9
 """Most cubes of sizes of one evaluation, about a second."""
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -180,7 +180,7 @@ def lower_bound(problem: Tables, cells: Mapping[int, Array]) -> float:
     """Certified lower bound on gamma_(p) under replace.
 
     Args:
-        problem: what is asked, with the weights of its queries.
+        problem: the workload, with the weights of its queries.
         cells: w of each ordered attribute.
     """
     point = DualPoint.of(problem, dict(cells))

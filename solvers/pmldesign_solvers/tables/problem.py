@@ -62,7 +62,7 @@ class Tables:
 
     @cached_property
     def ordered(self) -> tuple[int, ...]:
-        """The attributes with Gram matrices that are no multiples of 1."""
+        """The attributes whose Gram matrices are not multiples of 1."""
         return tuple(
             i for i, ks in sorted(self.factors.items()) if isinstance(self.grams[ks[0]], np.ndarray)
         )
@@ -116,8 +116,8 @@ class ClosedForm:
     """F of given tables, as a function of h and t.
 
     Args:
-        problem: what is asked.
-        total: whether the empty set counts; it does not where the total is public.
+        problem: the workload.
+        total: whether the empty set counts; it does not if the total is public.
     """
 
     def __init__(self, problem: Tables, *, total: bool = True) -> None:

@@ -3,7 +3,7 @@ r"""Dual weights of the queries at p > 2: products within each table.
 A query of table T made of the queries q_k of its factors has the weight u_T prod_k u_k(q_k), with
 norm(u_k)_q = 1, q = p/(p - 2), for each factor and sum_T u_T^q = 1: then norm(u)_q = 1. With
 G_k = A_k^T diag(u_k) A_k and c_T = omega_T^2 u_T the bounds are those of p = 2. At the best weights
-u_T^q is in proportion to c_T dF/dc_T, and u_k^q to u_k dF/du_k, which F of `free_vector` tells;
+u_T^q is in proportion to c_T dF/dc_T, and u_k^q to u_k dF/du_k, by F of `free_vector`;
 u <- (u dF/du)^(1/q) is taken together with its steps, from the weights that are best for each
 factor alone.
 """

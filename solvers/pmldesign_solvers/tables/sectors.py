@@ -1,14 +1,13 @@
 """Small matrices on the few directions of each ordered attribute that matter together.
 
-Each ordered attribute keeps d_i directions, the first of which is its total; all that is left is
-one more. For a set Q of plain attributes and a set Sp of ordered ones (spectators, each in what is
-left of it) the products of kept directions of the other attributes span a space, and what is asked
-of it is
+Each ordered attribute keeps d_i directions, the first one its total; the rest is one more. For a
+set Q of plain attributes and a set Sp of ordered ones (spectators, each in its rest) the products
+of kept directions of the other attributes span a space, on which the queries have
 
     K_{Q,Sp} = sum_{T >= Q, Sp} c_T prod_Q h_k prod_(plain off Q) t_k prod_Sp rho_k (x) H_k,
 
 H_k (d_i x d_i) over the factors k of T on the other ordered attributes and e e^T, e the total,
-where T has none. Sets Q of which the same tables are asked are held as one batch of matrices.
+if T has none. Sets Q with the same tables are stored as one batch of matrices.
 
 Batches. Of the products of contrasts on a set Q the tables with the ordered factors U ask
 
@@ -41,7 +40,7 @@ COEFFICIENT_ERROR = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Sets Q of plain attributes of which the same tables of ordered attributes are asked.
+    """Sets Q of plain attributes with the same tables of ordered attributes.
 
     Attributes:
         tables: the ordered factors of these tables.
@@ -58,7 +57,7 @@ class Batch:
 
 @lru_cache(maxsize=1)
 def batches(problem: Tables) -> list[Batch]:
-    """All sets Q; remembered, for a strategy and the bounds speak of the same."""
+    """All sets Q; cached, because a strategy and the bounds use the same."""
     every = sorted({_split(problem, table)[0] for table in problem.tables})
     sets, ordered, values = _coefficients(problem, {u: number for number, u in enumerate(every)})
     starts = np.flatnonzero(np.diff(sets.numbers, prepend=-1))
@@ -223,7 +222,7 @@ def spaces(problem: Tables, dims: Mapping[int, int]) -> list[Space]:
     """The spaces of all batches and spectators.
 
     Args:
-        problem: what is asked.
+        problem: the workload.
         dims: d_i of each ordered attribute; one with d_i = n_i is never a spectator.
     """
     result = []
@@ -253,10 +252,10 @@ def work(problem: Tables, dims: Mapping[int, int]) -> float:
 
 
 def affordable(problem: Tables, wanted: int, limit: float) -> dict[int, int]:
-    """Up to so many directions of each ordered attribute beside the total.
+    """Up to so many directions of each ordered attribute in addition to the total.
 
     Args:
-        problem: what is asked.
+        problem: the workload.
         wanted: at most so many.
         limit: of `work`.
     """

@@ -4,9 +4,9 @@ The strategy with a free vector comes first, with the closed form of the lower b
 bounds on more and more directions of the ordered attributes, as far as the gap and the time ask for
 and the work allows. The bounds do not meet in general.
 
-At p > 2 both speak of the problem at p = 2 whose queries have dual weights (`query_weights`); at
-p = inf a strategy whose largest variances are even is better (`even_weights`), and likewise where
-the total is public and records are replaced (`apart`).
+At p > 2 both are for the problem at p = 2 whose queries have dual weights (`query_weights`). At
+p = inf a strategy whose largest variances are even is better (`even_weights`), and so it is under
+replace, with a public total (`apart`).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Candidates:
     """Strategies that measure the same of each attribute, with their certified values.
 
     Args:
-        question: what is asked.
+        question: the workload.
         problem: that of p = 2 with the weights of the queries.
         p: in [2, inf].
-        start: what is measured of each attribute.
-        proceed: asked after every step of a search; where it says no, what there is counts.
+        start: the measured rows of each attribute.
+        proceed: asked after every step of a search; False ends with the best so far.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Candidates:
         """A strategy without the total, with the best weights of sets under replace.
 
         Args:
-            strategy: what it measures of each attribute.
+            strategy: its rows for each attribute.
             search: whether to look for something better to measure.
         """
         sets = tuple(s for s in self.problem.spaces.residuals if s)
@@ -135,11 +135,11 @@ class TablesSolution(Outcome):
     """A strategy of sensitivity 1, with its certificate.
 
     The weights u are those of the tables and of the queries on each attribute (`query_weights`); w
-    those of the values of each ordered attribute, one attribute after the other, a single 1 where
-    there is none.
+    those of the values of each ordered attribute, one attribute after the other, a single 1
+    without any.
 
     Attributes:
-        strategy: what is measured.
+        strategy: the measured rows.
         problem: that of p = 2 with the weights of the queries.
         cell_weights: w_i of each ordered attribute.
         public: the strategy where the total is public, if one was asked for, of any sensitivity.
@@ -175,7 +175,7 @@ def solve(
     """Compute bounds on gamma_(p), and a strategy that attains the upper one.
 
     Args:
-        question: what is asked.
+        question: the workload.
         p: in [2, inf].
         total: whether the total is protected; if not, the strategy is followed by one for replaced
             records, whose total is public, and by the weights for lower bounds on that.
@@ -238,7 +238,7 @@ def _lower(
     directions: int,
     ask: Callable[[], None] = lambda: None,
 ) -> float:
-    """The bound that keeps so many directions beside the total, or as many as can be afforded."""
+    """The bound that keeps so many directions and the total, or the affordable number."""
     kept = sectors.affordable(problem, directions, EVALUATED)
     return SectorBound(problem, {i: count + 1 for i, count in kept.items()}, ask).certified(point)
 
@@ -248,7 +248,7 @@ def _lower_of_ways(
 ) -> float:
     """The bound that keeps what some ways in which an attribute is asked are about.
 
-    As much of it as can be afforded; 0 where no attribute has such ways, or nothing can.
+    As far as affordable; 0 if no attribute has such query sets, or none is affordable.
     """
     for most in WAYS_KEPT:
         few = {i: asked_by_few(point.roots[i], r, most) for i, r in point.r.items()}

@@ -1,10 +1,10 @@
-r"""The certified value of a strategy of independent coordinates, recomputed from what it measures.
+r"""The certified value of a strategy of independent coordinates, recomputed from its rows.
 
-gamma_(p) is at most (sum_T omega_T^p sum_q v_q^(p/2))^(1/p) times the largest column norm, plus
-what rounding left unanswered. v are the variances (`variances`), and the squared norm of a column
-is sum_S s_S at most. With D_i = (v, Psi)(1^T; Y) - 1, what is left of a table is at most
-omega_T (prod_k (1 + e_k) - 1) prod_k norm(A_k)_F, e_k = norm(D_i), which is added by the triangle
-inequality, for the table of counts itself has the sensitivity 1.
+gamma_(p) is at most (sum_T omega_T^p sum_q v_q^(p/2))^(1/p) times the largest column norm, plus the
+part left unanswered by rounding. v are the variances (`variances`), and the squared norm of a
+column is sum_S s_S at most. With D_i = (v, Psi)(1^T; Y) - 1, the unanswered part of a table is at
+most omega_T (prod_k (1 + e_k) - 1) prod_k norm(A_k)_F, e_k = norm(D_i), which is added by the
+triangle inequality, for the table of counts itself has the sensitivity 1.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.tables.problem import Attributes, padded
 
 ETA = 1e-11
-"""Relative size of what is added to a variance for the rounding of a^T (v, Psi)."""
+"""Relative addition to a variance for the rounding of a^T (v, Psi)."""
 BLOCK = 2**18
 """Variances that are formed at once: they fit into the caches of a processor."""
 
@@ -81,7 +81,7 @@ class _Kind(NamedTuple):
     Attributes:
         tables: their numbers.
         varied: these factors, in the order of attributes.
-        cores: what is left of 1/s for these factors, shape (tables, 2, ..., 2).
+        cores: the rest of 1/s for these factors, shape (tables, 2, ..., 2).
         queries: the number of queries of each table for one of these factors.
     """
 
@@ -116,7 +116,7 @@ class Variances:
         Args:
             asked: the factors of all tables.
             tables: the numbers of those of each.
-            squares: what the variances of each table are multiplied by, shape (tables,).
+            squares: factors of the variances of each table, shape (tables,).
 
         Raises:
             KeyError: the strategy does not determine a table.

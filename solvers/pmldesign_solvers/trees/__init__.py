@@ -2,7 +2,7 @@
 
 tree      the tree as merges of two parts at a time, or of copies of one
 orbits    places that are alike, as one each
-problem   what the solver for running sums asks, as conductances of the tree
+problem   the numbers for the solver of running sums, as resistances of the tree
 spaces    tables of plain attributes at the nodes, as a tree for each kind of residual spaces
 sweeps    least squares and its adjoint, up the tree and down
 shares    a count or tables for each node, each with a share of its own, and their best shares

@@ -1,7 +1,7 @@
 r"""Places that are alike: a tree with a node for each orbit of the symmetries of another one.
 
-Two nodes are of the same *type* where their labels, and the types of their children, are the same
-with multiplicities; and of the same *orbit* where, besides, their parents are. So an automorphism
+Two nodes are of the same *type* if their labels, and the types of their children, are the same
+with multiplicities; and of the same *orbit* if their parents are, too. So an automorphism
 of the labelled tree takes the one to the other, and all members of an orbit have the same number of
 children in each orbit below. Nothing is lost by weights that are alike on orbits: f(u, w) is
 concave and the error of shares convex, so that the mean over the symmetries is as good. The tree
@@ -9,7 +9,7 @@ has one node for each orbit, which stands for `copies` of it below one parent
 (`Tree.times` in all), and m queries that are alike count as one of a scale m^(1/p) as large,
 (m^(2/p) var)^(p/2) = m var^(p/2).
 
-Ten million places of which hundreds are alike below each parent are a tree of a hundredth of them.
+Ten million places with hundreds of equal ones below each parent are a tree of a hundredth of them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Orbits:
 
 
 def orbits_of(tree: Tree, labels: Array, public: Flags | None = None) -> Orbits:
-    """The orbits of a tree of which nodes have labels.
+    """The orbits of a tree with labelled nodes.
 
     Args:
         tree: the tree, without copies.

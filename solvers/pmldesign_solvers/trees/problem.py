@@ -1,4 +1,4 @@
-r"""Counts that nest, as sums over a tree in place of matrices: what the solver for streams asks.
+r"""Hierarchical counts, as sums over a tree instead of matrices, for the solver of streams.
 
 The query of a node nu is a_nu times the indicator 1_nu of the cells below it. With weights u of
 queries and w of cells, alpha_nu = u_nu a_nu^2 and
@@ -6,8 +6,8 @@ queries and w of cells, alpha_nu = u_nu a_nu^2 and
     S = W^(1/2) (sum_nu alpha_nu 1_nu 1_nu^T) W^(1/2) = M^T M,      M = U^(1/2) A W^(1/2),
 
 the dual is tr S^(1/2) = tr T^(-1/2), T = S^(-1), and r(T), g(T) of `streams.nodes` are sums over
-S (S + s^-2)^(-1) / s^2. Both diagonals of (S + v)^(-1) are those of a network: v / w_i is what the
-cell i offers to a current, alpha_nu what the node does, conductances of parts add up.
+S (S + s^-2)^(-1) / s^2. Both diagonals of (S + v)^(-1) are those of a network: v / w_i is the
+resistance of cell i, alpha_nu that of a node, and conductances 1 / r of parts add up.
 
     up:      r0_i = v / w_i at cells,     r = r0 + alpha,     r0_whole = 1 / (1/r_1 + 1/r_2),
     down:    t_root = 0,     t_1 = 1 / (1 / A + 1 / r_2),     A = t_whole + alpha_whole,
@@ -46,7 +46,7 @@ from pmldesign_solvers.trees.spaces import PLAIN, Spaces
 from pmldesign_solvers.trees.tree import Tree
 
 NOTHING = 1e-290
-"""v / w_i in place of 0: so little below any conductance that nothing of it is left."""
+"""v / w_i instead of 0: so far below any resistance that it vanishes in sums."""
 LANES = 2**18
 """Numbers that one NumPy operation takes: as many poles side by side."""
 
@@ -56,8 +56,8 @@ class NestedCounts(DualProblem):
 
     Args:
         tree: the tree.
-        squares: a_nu^2 >= 0, shape (N,) or (K, N) for K tables (`Spaces.as_one`); 0 for what is not
-            asked about.
+        squares: a_nu^2 >= 0, shape (N,) or (K, N) for K tables (`Spaces.as_one`); 0 outside the
+            workload.
         spaces: of the tables.
         public: places whose sums are known, with all above them, shape (P,); sums over all values
             are a kind of their own then, and nothing asks about these there alone.

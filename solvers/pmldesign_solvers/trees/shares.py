@@ -1,10 +1,10 @@
 r"""A count for each node of a tree, or tables there, each with a share of the sensitivity.
 
 R has the rows x_nu^(1/2) 1_nu, at most one for each place of the tree. A cell is counted in the
-nodes on its path to the root: its column has the squared length sum_path x_nu, which is 1 where the
-leaf takes what the path has left. For Laplace noise the absolute weights x^(1/2) add up to 1 on
+nodes on its path to the root: its column has the squared length sum_path x_nu, which is 1 if the
+leaf takes the rest of the path. For Laplace noise the absolute weights x^(1/2) add up to 1 on
 every path instead. The variances are those of least squares (`sweeps`). The shares are broken off:
-of what the path has left a node takes the part 1 / (1 + exp(-z)), and the error
+of the rest of the path a node takes the part 1 / (1 + exp(-z)), and the error
 
     (sum_nu (a_nu^2 var_nu)^(p/2))^(1/p)
 
@@ -13,10 +13,10 @@ is smooth in z; its gradient is the adjoint of both sweeps, from the leaves and 
 With tables of plain attributes (`spaces`) a node divides its share among those that are asked for
 there or below, lie within such ones or hold them, by the exponentials of y: the sum over the tables
 T that hold S of x_T / m_T is a precision in a tree for each S, and a query has the variance
-a_T^2 sum_{S in T} d_S var_S (`Spaces.told`). What a node leaves goes to those below that measure.
+a_T^2 sum_{S in T} d_S var_S (`Spaces.told`). The rest of a node goes to those below that measure.
 
 The shares are those of levels first (one z for each), then descend from there. The logarithm of
-the error has by z the derivative -a + b, a what the own share gains and b what is lost below, both
+the error has by z the derivative -a + b, a the gain of the own share and b the loss below, both
 near exponentials of z, so that the second derivative is about a + b: from one at the root to one
 over the number of nodes. In z (a + b)^(1/2) ten steps do what hundreds do not in z. At p = inf the
 largest variance is approached by powers.
@@ -38,17 +38,17 @@ from pmldesign_solvers.trees.sweeps import Sweep, by_precisions, floored, swept
 from pmldesign_solvers.trees.tree import Tree
 
 POWERS = (8.0, 32.0, 128.0, 512.0, 2048.0)
-"""Exponents on the way to p = inf; the last one gains 0.4 % on even levels."""
+"""Exponents on the way to p = inf; the last one gains 0.4% on even levels."""
 LITTLE, SPARED = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6), 1e-6
 """Tables with such a part of the largest share at a node are left out, for such of the error."""
 NOTHING = 1e-30
-"""A share so far below 1 is none: a descent to 0 ends at any number."""
+"""A share so far below 1 counts as 0: a descent to 0 ends at any number."""
 LOWEST = 4.0
-"""Below the largest y of a node, for the start of a descent: 0.5 % better on a small tree."""
+"""Below the largest y of a node, for the start of a descent: 0.5% better on a small tree."""
 STEPS = 200
 """Of a descent."""
 ROUND, FLAT = 8.0, 1e-12
-"""Largest p of which second derivatives are those of many queries, and the least of them."""
+"""Largest p with second derivatives as for many queries, and the least of them."""
 
 
 class Shares:
@@ -60,8 +60,8 @@ class Shares:
             (`Spaces.as_one`). What has the shape (N,) for nodes has (P,) for places, and shares of
             tables have (K, P).
         p: in [2, inf].
-        power: 1 for l2 sensitivity (Gaussian noise), where precisions are shares; 2 for l1 (Laplace
-            noise), where they are squares of them.
+        power: 1 for l2 sensitivity (Gaussian noise), with precisions as shares; 2 for l1 (Laplace
+            noise), with their squares.
         spaces: of the tables.
         public: places whose sums are known, with all above them, so that they are not measured,
             shape (P,); sums over all values are a kind of their own then.
@@ -104,7 +104,7 @@ class Shares:
         return len(self._inner) + len(self._mixed)
 
     def equal(self) -> Array:
-        """Shares that are equal on the longest paths: what is left, over the counts still below."""
+        """Shares that are equal on the longest paths: the rest, over the counts still below."""
         counted = self._allowed
         if len(self._shape) > 1:
             counted = np.zeros_like(counted)
@@ -156,7 +156,7 @@ class Shares:
         return np.concatenate([z[: len(self._inner)], np.maximum(z[len(self._inner) :], least)])
 
     def _sparse(self, shares: Array) -> Array:
-        """The same without what has little of a node, or nothing, where the error stays so."""
+        """The same without tables of little or no share of a node, if the error stays equal."""
         most = self.error(shares) * (1 + SPARED)
         counted = np.where(shares < NOTHING, 0.0, shares)
         shares = counted if self.error(counted) <= most else shares
@@ -170,7 +170,7 @@ class Shares:
         return shares
 
     def best_of_levels(self, proceed: Callable[[], bool] = lambda: True) -> Array:
-        """The best shares where all nodes of a level take the same part of what is left."""
+        """The best shares if all nodes of a level take the same part of the rest."""
         return self._of(self._best_of_levels(proceed))
 
     @property
@@ -185,7 +185,7 @@ class Shares:
         return math.sqrt(power_mean(self._per_query(variances), self.p / 2))
 
     def of_parts(self, parts: Array) -> Array:
-        """The shares of the parts that inner nodes take of what is left; tables share alike."""
+        """The shares of the parts that inner nodes take of the rest, equal for all tables."""
         every = self._of_parts(parts) * self._allowed
         return self._shaped(every / np.maximum(self._allowed.sum(axis=0), 1))
 
@@ -271,7 +271,7 @@ class Shares:
         return shares.reshape(self._shape)
 
     def _split(self, z: Array) -> tuple[Array, Array]:
-        """The parts that inner nodes take, and what each table has of it, (K, P)."""
+        """The parts that inner nodes take, and the share of each table in it, (K, P)."""
         mix = np.where(self._allowed, 1.0, 0.0)
         if self._mixed.size:
             logits = np.where(self._allowed, 0.0, -np.inf)
@@ -312,7 +312,7 @@ class Shares:
         return result.unless_interrupted()
 
     def _scaled_descent(self, p: float, z: Array, proceed: Callable[[], bool], steps: int) -> Array:
-        """By z over what makes all second derivatives about 1 at the start."""
+        """By z, scaled so that all second derivatives are about 1 at the start."""
         if not z.size or not proceed():
             return z
         _, gains, losses = self._terms(z, min(p, ROUND))

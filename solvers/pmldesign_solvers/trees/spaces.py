@@ -8,7 +8,7 @@ residual space (`structure.subsets`), d_S the dimension and P_S the projection,
     a row has the squared length c_T d_S / m_T = N d_S / m_T^2 in V_S, if S is in T.
 
 So what weights of nodes and tables make is a tree for every S, with sums over the tables that hold
-S in place of weights of nodes. Spaces within the same tables have the same tree: they are one here,
+S instead of weights of nodes. Spaces within the same tables have the same tree: they are one here,
 and their dimensions add up. Weights w of cells are uniform over the plain cells, which divides by
 N; so is everything here.
 
@@ -16,9 +16,9 @@ The m_T answers of a node and a table are alike, and count as one query of m_T^(
 scale, (m_T^(2/p) var)^(p/2) = m_T var^(p/2), whose weight in the dual is u m_T^(1 - 2/p).
 
 An ordered attribute has queries of its own, with numbers t and h: a query of a table has the parts
-t off S and h on S in place of 1 and n_i - 1 for a plain one, which count in N and m_T alone
-(`ordered_spaces`). What is measured of a table is the rest beside its total, and seen by those S
-alone that have all of its ordered attributes. With t and h of a strategy, `told` is how variances
+t off S and h on S instead of 1 and n_i - 1 for a plain one, which count only in N and m_T
+(`ordered_spaces`). The measured part of a table is the rest without its total, and counts only for
+those S that have all of its ordered attributes. With t and h of a strategy, `told` is how variances
 add up, and with those of a lower bound `within` is the tree of every S.
 """
 
@@ -44,7 +44,7 @@ class Spaces:
         within: 1 where a table sees the spaces, else 0, shape (S, K).
         answers: m_T, shape (K,).
         residuals: the sets of attributes of each kind.
-        told: how the variances of the spaces add up in answers, shape (S, A); A = K but where
+        told: how the variances of the spaces add up in answers, shape (S, A); A = K unless
             answers of a table differ.
         owner: the table of each of these, in increasing order, shape (A,).
     """
@@ -105,7 +105,7 @@ def ordered_spaces(
     numbers: Mapping[int, tuple[Array, Array]],
     measured: Collection[int] | None = None,
 ) -> Spaces:
-    """The spaces of tables beside ordered attributes, one of a kind.
+    """The spaces of tables with ordered attributes, one of a kind.
 
     Args:
         sizes: number of values of each attribute.

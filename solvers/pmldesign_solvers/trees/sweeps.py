@@ -7,10 +7,10 @@ With noise of variance 1 and precisions x of the counts of places,
     var = 1 / (i + q),
 
 i the precision of a count from below, q that from elsewhere: the sweeps of `problem` for v = 0.
-Estimates take the same way. With c the count of a place and s the estimate from what is below,
+Estimates take the same way. With c the count of a place and s the estimate from below,
 
     up:    z = (x c + h s) / i,      s = z_1 + z_2 over the parts,
-    down:  what is missing between the estimate of a whole and z_1 + z_2 is shared like 1 / i,
+    down:  the difference between the estimate of a whole and z_1 + z_2 is shared like 1 / i,
 
 so that parts add up. Among cells that are not measured, which have faint precisions (`floored`), it
 is shared evenly: the least norm.
@@ -74,14 +74,14 @@ def swept(tree: Tree, precisions: Array, public: Flags | None = None) -> Sweep:
 
 
 def floored(tree: Tree, precisions: Array) -> Array:
-    """Precisions, shape (S, P), with faint ones of cells in place of none."""
+    """Precisions, shape (S, P), with faint ones of cells instead of 0."""
     floor = np.zeros(tree.places)
     floor[tree.place_of_cell] = FAINT * precisions.max()
     return np.maximum(precisions, floor)
 
 
 def by_precisions(tree: Tree, precisions: Array, sweep: Sweep, by_variances: Array) -> Array:
-    """The derivative by the precisions of what has these by the variances, shape (..., P)."""
+    """The derivative by the precisions, from that by the variances, shape (..., P)."""
     inner = sweep.below + precisions
     elsewhere = np.where(np.isinf(sweep.elsewhere), 0.0, sweep.elsewhere)  # known: it is constant
     by_inner = -by_variances * sweep.variances**2
@@ -143,7 +143,7 @@ def with_total(tree: Tree, precisions: Array, sweep: Sweep) -> Array:
 
 
 def inner_variances(precisions: Array, below: Array) -> Array:
-    """1 / i: those from what is below and the own counts."""
+    """1 / i: those from below and the own counts."""
     return np.asarray(1.0 / (below + precisions))
 
 

@@ -2,7 +2,7 @@
 
 The leaves are the cells, a node stands for the cells below it. A node with one child stands for the
 same cells as that child: both have the same *place*. The children of all others are merged in pairs
-until one is left, so that every place but the leaves has two parts; places that are no node are
+until one is left, so that every place but the leaves has two parts; places that are not nodes are
 only steps of a sum. A node may stand for copies that are alike (`orbits`): their sum is a place
 above that of one of them.
 
@@ -74,7 +74,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copies:
-    """Wholes of copies of one part, of which numbers are those of one.
+    """Wholes of copies of one part; numbers are those of one copy.
 
     Attributes:
         parts: the places first, first + 1, ...
@@ -223,9 +223,9 @@ class Tree:
         Of a tree without copies.
 
         Args:
-            nodes: what they count, shape (N,), from 0 on.
+            nodes: their counts, shape (N,), from 0 on.
             shared: what nodes above both add, for a cell and itself too; None for nothing.
-            tops: places, shape (P,), one of which is to be above both cells; None for the root.
+            tops: places, shape (P,), with one above both cells; None for the root.
         """
         places = self.at_places(nodes)
         alike = np.zeros_like(places) if shared is None else self.at_places(shared)
@@ -253,7 +253,7 @@ class Tree:
         return kept
 
     def lowest(self, kept: Flags) -> Flags:
-        """Which of some places have none of them below, shape (P,)."""
+        """The lowest of some places: without another of them below, shape (P,)."""
         below = np.zeros_like(kept)
         for merges in self.rounds:
             below[merges.wholes] = merges.largest(kept[merges.parts] | below[merges.parts])

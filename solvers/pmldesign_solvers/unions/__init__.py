@@ -1,4 +1,4 @@
-"""Factorization norms of what is too large for one matrix: unions of products, blocks of cells."""
+"""Norms of workloads too large for one matrix: unions of products, blocks of cells."""
 
 from pmldesign_solvers import face
 

@@ -11,7 +11,7 @@ with attribute i in its place. For the columns of R and the queries (r, q) of a 
     norm(R e_(c,x))^2 = sum_b norm(R_b e_c)^2 prod_j V_j[x_j, b_j]^2,
     variance of (r, q) = sum_b norm(a_r^T R_b^+)^2 prod_j ((A_sj V_j)[q_j, b_j])^2,
 
-all of which are sums over b of a number of the block times one for each other attribute. Columns of
+sums over b of a number of the block times one for each other attribute. Columns of
 V_j that go with the same blocks throughout are taken together, as a space (`eigenspaces`).
 """
 
@@ -61,7 +61,7 @@ class BlockDesign:
 
     @cached_property
     def spaces(self) -> tuple[Eigenspaces, ...]:
-        """The columns of each V_j by what goes with them."""
+        """The columns of each V_j by their blocks."""
         return tuple(
             Eigenspaces(basis, labels)
             for basis, (_, labels) in zip(self.bases, self._alike, strict=True)
@@ -86,7 +86,7 @@ class BlockDesign:
         """Sum over b of a number of the block times one for each other attribute.
 
         Args:
-            values: for every block, and last for what is not measured, a row of numbers.
+            values: for every block, and last for the unmeasured rest, a row of numbers.
             shares: for every other attribute numbers by space, shape (c_j, spaces).
 
         Returns:

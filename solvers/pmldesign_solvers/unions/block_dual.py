@@ -1,9 +1,9 @@
 r"""The best dual weights of a union of products that are constant along all attributes but one.
 
-Let w = w_i x 1/N', constant along the other attributes (N' cells), and u likewise. If on every
-other attribute j the Gram matrices A_sj^T A_sj, s = 1 ... S, commute, they have common eigenvectors
-with eigenvalues lambda_sj, and A^T diag(u) A splits into blocks of the size of attribute i, one for
-each combination b of eigenvectors of the others:
+Let w = w_i x 1/N', constant along the other attributes (N' cells), and u of the same form. If on
+every other attribute j the Gram matrices A_sj^T A_sj, s = 1 ... S, commute, they have common
+eigenvectors with eigenvalues lambda_sj, and A^T diag(u) A splits into blocks of the size of
+attribute i, one for each combination b of eigenvectors of the others:
 
     K_b = sum_s c_sb A_si^T diag(u_s) A_si,    c_sb = prod_{j != i} lambda_sj(b_j),
     f(u, w) = sum_b tr (W^(1/2) K_b W^(1/2))^(1/2) / N'^(1/2).
@@ -20,8 +20,8 @@ squared norms d of its columns depend on the cell of attribute i only, and both 
 `dense_dual` hold: the plain one, and where all R_b are invertible that of R_b diag(d)^(-1/2).
 If the rows of the A_sj also have equal shares in every projection, or at p = 2, they meet f.
 
-Where the best weights of some cells, or at p = inf of some queries, are zero, R_b has no limit. The
-fixed point may therefore give a part mu of all weight to all alike. Where it rests, w_j d_j / f and
+If the best weights of some cells, or at p = inf of some queries, are zero, R_b has no limit. The
+fixed point may therefore give a part mu of all weight equally to all. At its limit w_j d_j / f and
 (p = inf) u_i v_i / f are then (1 + mu) w_j - mu/n and (1 + mu) u_i - mu/m, so that d and v are at
 most (1 + mu) f, and so is the plain upper bound.
 
@@ -61,7 +61,7 @@ class BlockPoint(WeightsPoint):
     """Weights on the free attribute, shapes (all queries on the attribute,) and (n_i,).
 
     Attributes:
-        scale: shape (n_i,), what the columns of the R_b are divided by for the upper bound.
+        scale: shape (n_i,), divisors of the columns of the R_b for the upper bound.
     """
 
     scale: Array
@@ -116,7 +116,7 @@ class BlockProblem:
 
     @cached_property
     def exact(self) -> bool:
-        """Whether no strategy is better than the best one of blocks, where they answer all."""
+        """Whether the best strategy of blocks is optimal, if blocks answer everything."""
         if self.p == 2:
             return True
         others = [j for j in range(len(self._cells)) if j != self._index]
@@ -158,7 +158,7 @@ class BlockProblem:
         next_u = (u * variances / total) ** dual_exponent(self.p)
         if math.isinf(self.p):
             next_u += self._shared / self._copies.sum()
-        # some cells nobody asks about
+        # some cells are uncovered
         next_w = np.maximum(diagonal, EPS * diagonal.max()) / total + self._shared / n
         return BlockPoint(total, upper, u, w, next_u, next_w, scale)
 
@@ -177,13 +177,13 @@ class BlockProblem:
         return float(total * (1 - (sum(self.shape) + len(self.counts)) * EPS))
 
     def design(self, point: BlockPoint) -> BlockDesign:
-        """The strategy that the upper bound of a point speaks of, scaled to sensitivity 1."""
+        """The strategy of the upper bound of a point, scaled to sensitivity 1."""
         root = np.sqrt(point.w / self._spread)
         matrices, columns = [], np.zeros(len(root))
         for block, values, vectors in self._decompose(point.u, root):
             roots = np.sqrt(_roots(values, len(root)))
             matrix = (vectors * roots / (root * point.scale)[:, None]).T
-            # nothing but what is asked, so that it is inverted accurately where weights vanish
+            # only the row space of the queries, for an accurate inverse if weights vanish
             basis = self._ranges[block]
             inner = matrix @ basis
             matrices.append((inner @ basis.T, basis @ right_inverse_of(inner)))

@@ -4,8 +4,8 @@ The workload is a union of parts A_s = A_s1 x ... x A_sk. Every bound is the val
 dual point.
 
 One free attribute. The dual weights are constant along all others (`block_dual`), on which the
-Gram matrices of the parts have to commute. Where they do not, parts are left out, which lowers the
-norm. Where all do and their projections are even, strategies of blocks answer the whole union.
+Gram matrices of the parts have to commute. If they do not, parts are left out, which lowers the
+norm. If all do and their projections are even, strategies of blocks answer the whole union.
 
 The largest part. gamma_(p)(A) >= gamma_(p)(A_s), the product of its factors' norms.
 
@@ -115,7 +115,7 @@ class ExchangeableCells:
 
 
 def exchangeable(parts: Parts) -> ExchangeableCells | None:
-    """The blocks of a union of products; None where they are too large."""
+    """The blocks of a union of products; None if they are too large."""
     attributes = range(len(parts[0]))
     if max(factor.shape[1] for factor in parts[0]) > MOST_VALUES:
         return None
@@ -199,7 +199,7 @@ def _reduced(K: Array, labels: Indices, counts: Array) -> tuple[Array, Array]:
 BLOCK_COST = 2**33
 """Largest sum of the cubes of the sizes of the blocks for a lower bound."""
 WHOLE_COST = 2**35
-"""Likewise where the blocks are the strategy as well."""
+"""The same if the blocks are the strategy as well."""
 
 
 def whole_unions(parts: Parts, p: float, shared: float) -> Iterator[BlockProblem]:

@@ -114,7 +114,7 @@ class BasisProblem:
         """Both bounds and the next weights at normalised weights."""
         kappa = self._kappa(u) if self._plain is None else self._plain
         reach = kronecker.multiply([squares.T for squares in self._columns], w)
-        # what no query needs is measured with next to no weight, so that R keeps its rank
+        # unneeded rows are measured with a tiny weight, so that R keeps its rank
         weights = np.sqrt(np.maximum(kappa, EPS * kappa.max()) / reach)
         lower = float(np.sqrt(kappa * reach).sum())
         columns = kronecker.multiply(self._columns, weights)

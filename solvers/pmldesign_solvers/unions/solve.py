@@ -51,7 +51,7 @@ FACTOR_GAP = 1e-3
 WEIGHTS_GAP, WEIGHTS_STEPS = 1e-4, 150
 """Of the weights in a product basis."""
 CERTIFIED = 0.1
-"""The bounds of blocks are certified again when their gap is this part of what it was."""
+"""The bounds of blocks are certified again when their gap is this part of the last one."""
 ROUNDING_PART = 0.01
 """Part of the gap asked for at which bounds that do not meet it are kept apart by rounding."""
 
@@ -93,7 +93,7 @@ class UnionSearch(Stages[ProductDesign | BlockDesign]):
         return solution
 
     def weigh(self, problem: BasisProblem) -> float:
-        """The best weights for these bases; what they reach."""
+        """The best weights for these bases, and their value."""
         best: BasisPoint | None = None
         try:
             for point in problem.points(WEIGHTS_GAP, WEIGHTS_STEPS):
