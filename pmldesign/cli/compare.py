@@ -49,8 +49,8 @@ class Asked:
     strategies: str | None = option(
         "design (the best found), least-norm, names of baselines, files, or all. Default:"
         " design,tree,haar,identity,workload. Baselines: identity, workload, tree, tree:best,"
-        " weighted-tree, haar, fourier, hadamard, square-root, henzinger-upadhyay, eigen-design,"
-        " tree:B, weighted-tree:B, banded:B, blt:K.",
+        " weighted-tree, haar, square-root, eigen-design, tree:B, weighted-tree:B,"
+        " banded:B, blt:K.",
         type=StrategyNames(),
         metavar="NAME[,NAME...]",
     )

@@ -31,7 +31,7 @@ __getattr__ = face(
     {
         "accepted": "StrategyLike",
         "base": "BesideTables spare_answers",
-        "baselines.orthogonal": "eigen_design fourier hadamard henzinger_upadhyay",
+        "baselines.eigenvectors": "eigen_design",
         "baselines.product_queries": "UnionQueries union_queries",
         "baselines.nested": "cells_alone equal_shares measured queries_alone",
         "baselines.queries": "QueriesStrategy",

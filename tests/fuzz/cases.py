@@ -20,7 +20,7 @@ BASELINES = (
         "weighted-tree:2",
         "all",
     ),
-    *("fourier", "hadamard", "eigen-design", "weighted-tree:3", "tree:best"),
+    *("eigen-design", "weighted-tree:3", "tree:best"),
 )
 COMMANDS = {
     "optimize": 30, "compare": 15, "calibrate": 16, "bounds": 9, "leakage": 10, "envelope": 10,

@@ -15,16 +15,11 @@ from difflib import get_close_matches
 from pmldesign.arguments import instance
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies.base import Strategy
+from pmldesign.strategies.baselines.eigenvectors import eigen_design
 from pmldesign.strategies.baselines.elementary import (
     identity,
     product_strategy,
     square_root,
-)
-from pmldesign.strategies.baselines.orthogonal import (
-    eigen_design,
-    fourier,
-    hadamard,
-    henzinger_upadhyay,
 )
 from pmldesign.strategies.baselines.queries import workload_strategy
 from pmldesign.strategies.baselines.trees import best_tree, haar_wavelet, tree, weighted_tree
@@ -98,21 +93,10 @@ BASELINES = (
         _each_factor(weighted_tree),
     ),
     Baseline("haar", "Haar wavelet with entries 1 and -1, and the total", _by_cells(haar_wavelet)),
-    Baseline("fourier", "orthonormal real Fourier basis", _by_cells(fourier)),
-    Baseline(
-        "hadamard",
-        "orthonormal Hadamard matrix of the next power of two, on the cells",
-        _by_cells(hadamard),
-    ),
     Baseline(
         "square-root",
         "Toeplitz square root of prefix sums, lower triangular",
         _by_cells(square_root),
-    ),
-    Baseline(
-        "henzinger-upadhyay",
-        "root of a circulant matrix that contains the prefix sums",
-        _by_cells(henzinger_upadhyay),
     ),
     Baseline(
         "eigen-design",
