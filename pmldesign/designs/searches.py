@@ -18,7 +18,7 @@ from typing import Any
 from pmldesign.designs.baselines import Baselines
 from pmldesign.designs.questions import Question
 from pmldesign.designs.results import Design, Searched
-from pmldesign.designs.rows import CLOSE, LEAST_NORM, row_with, with_bounds
+from pmldesign.designs.rows import CLOSE, LEAST_NORM
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.factorization import answer
 from pmldesign.mechanisms import Mechanism, calibrated
@@ -166,17 +166,25 @@ class Searches:
         return searched
 
     def _laplace_settled(self) -> bool:
-        """Whether Laplace noise on a plain strategy has the least error of all strategies."""
+        """Whether Laplace noise on a plain strategy has the least error of all strategies.
+
+        At p = 2 and p = inf that is the norm times the ratio of the l1 and the l2 sensitivity, and
+        at least the norm for every strategy (`with_bounds`).
+        """
+        guarantee, p = self.question.guarantee, self.question.p
+        if not isinstance(guarantee, PureDP | None) or p not in (2.0, math.inf):
+            return False
         for name in (LEAST_NORM, "identity"):
             with suppress(PmldesignError):
                 if name == LEAST_NORM:
                     factorization = self.baselines.of(self.design.strategy)
                 else:
-                    self.baselines.require_small(name, self.question.guarantee)
+                    self.baselines.require_small(name, guarantee)
                     factorization = self.baselines.factorization(name)
-                row = row_with(name, factorization, self.question, [Noise.LAPLACE])
-                (row,) = with_bounds([row], self.question.workload, self.design.certificate)
-                if (row.over_class_bound or math.inf) <= 1 + CLOSE:
+                ratio = factorization.sensitivity(Noise.LAPLACE) / factorization.sensitivity(
+                    Noise.GAUSSIAN
+                )
+                if factorization.norm(p) * ratio <= self.design.certificate.lower * (1 + CLOSE):
                     return True
         return False
 

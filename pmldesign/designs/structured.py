@@ -173,8 +173,8 @@ def solve_union(
 ) -> Design:
     """Solve a large union of products: blocks of one attribute, tables, or a product basis.
 
-    Where attributes are asked in several ways and the bounds of tables are LOOSE, a product basis
-    is tried as well.
+    If the bounds of the first of these are LOOSE, another one is tried as well, and the better
+    bounds of both are joined.
     """
     asked = question(workload)
     assert asked is not None
@@ -185,12 +185,15 @@ def solve_union(
     if parts is None:
         return solve_tables(workload, asked, p, options)
     if blocks:
-        return _solve_products(workload, parts, p, options)
-    tables = solve_tables(workload, asked, p, options)
-    close = tables.certificate.gap <= max(options.rel_gap, LOOSE)
+        first = _solve_products(workload, parts, p, options)
+    else:
+        first = solve_tables(workload, asked, p, options)
+    close = first.certificate.gap <= max(options.rel_gap, LOOSE)
     if close or options.stopping.deadline.over():
-        return tables
-    return tables.join(_solve_products(workload, parts, p, options), options)
+        return first
+    if blocks:
+        return first.join(solve_tables(workload, asked, p, options), options)
+    return first.join(_solve_products(workload, parts, p, options), options)
 
 
 def _solve_products(
