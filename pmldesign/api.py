@@ -212,8 +212,8 @@ def bounds(
     if factorization.neighbours is not guarantee.neighbours:
         raise InvalidInputError(
             f"the guarantee is for neighbours {guarantee.neighbours.value!r}, the factorization "
-            f"for {factorization.neighbours.value!r}; factorize with neighbours="
-            f"{guarantee.neighbours.value!r}"
+            f"for {factorization.neighbours.value!r}; use `neighbours="
+            f"{guarantee.neighbours.value!r}`"
         )
     listed = all_bounds(
         factorization.workload,

@@ -21,7 +21,8 @@ def require_extra(what: str, package: str, extra: str, instead: str = "") -> Non
     """
     if find_spec(package) is None:
         raise InvalidInputError(
-            f"{what} needs {package}; install it with: pip install 'pmldesign[{extra}]'{instead}"
+            f"{what} needs {package}; install it in a copy of the repository with: pip install"
+            f" '.[{extra}]'{instead}"
         )
     if package == "opendp" and is_biased(installed := version(package)):
         raise InvalidInputError(

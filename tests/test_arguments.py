@@ -82,7 +82,7 @@ RIGHT = {
     "workloads": ["prefix:4"],
 }
 FLAGS = {"allow_vacuous", "counted", "integers", "leave_out", "nonnegative", "own_grid", "restart"}
-FLAGS |= {"same_people", "simultaneous", "streaming"}
+FLAGS |= {"confirm_same_population", "simultaneous", "streaming"}
 CLASSES = [
     *(pml.PureDP, pml.ApproxDP, pml.PML, pml.ApproxPML, pml.EnvelopePML),
     *(pml.ZCDP, pml.GaussianDP, pml.RenyiDP, pml.envelope.Channel, pml.DesignOptions),
@@ -195,7 +195,7 @@ def released(**options):
         ("streaming", partial(pml.optimize, "prefix:4", guarantee=pml.PureDP(1))),
         ("by_part", partial(pml.Targets, 3.0)),
         *((name, released) for name in ("simultaneous", "nonnegative", "integers")),
-        ("same_people", partial(released, ledger="none.jsonl")),
+        ("confirm_same_population", partial(released, ledger="none.jsonl")),
         *((name, partial(released().measurements.ask, "sex")) for name in ("nearest", "integers")),
     ],
 )

@@ -145,7 +145,7 @@ def test_a_factorization_brings_its_workload_exponent_and_relation():
         pml.mechanism(np.eye(4))
     with pytest.raises(pml.InvalidInputError, match="factorize for p"):
         pml.bounds(best, guarantee=pml.PML(0.5, 0.1), p=2)
-    with pytest.raises(pml.InvalidInputError, match="factorize with neighbours='add-remove'"):
+    with pytest.raises(pml.InvalidInputError, match="use `neighbours='add-remove'`"):
         pml.bounds(best, guarantee=DP)
     direct = pml.bounds("prefix:4", guarantee=pml.PML(0.5, 0.1), p=4)
     for one, other in zip(pml.bounds(best, guarantee=pml.PML(0.5, 0.1)), direct, strict=True):

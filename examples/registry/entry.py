@@ -1,6 +1,6 @@
 """A draft for the public registry of deployments of differential privacy, from a ledger.
 
-    pmldesign ledger budget.db --json | python examples/registry/entry.py > entry.yaml
+    pmldesign ledger show budget.db --json | python examples/registry/entry.py > entry.yaml
 
 Its files are YAML, of which JSON is a part (github.com/opendp/deployments-registry-data). The facts
 of the ledger are filled in; the rest is left empty for you. No data are in it, but the names of the
@@ -36,7 +36,7 @@ def entry(ledger: dict[str, Any]) -> dict[str, Any]:
     unit = ledger["unit"]
     asked = "; ".join(dict.fromkeys(release["release"] for release in ledger["releases"]))
     product = {
-        "name": ledger["people"],
+        "name": ledger["population"],
         "data_curators": [],
         "intended_use": "",
         "data_product_type": "Summary statistics",

@@ -22,22 +22,31 @@ __getattr__ = face(
     },
 )
 
-COMMANDS = {
-    "demo": "Show a worked example: a table of people, running sums, or a norm.",
-    "workload": "Show a workload, or write it to a file.",
-    "optimize": "Design a strategy for a workload, and its noise.",
-    "stream": "Release running sums on line, a number at a time.",
-    "calibrate": "Find the noise that a strategy needs for a guarantee.",
-    "release": "Answer a workload on data: a table with exact noise and intervals.",
-    "ask": "Answer further questions from the measurements of releases.",
-    "ledger": "Show what releases about some people have cost, and what is left.",
-    "plan": "Show what several releases cost together whose noise is fixed in advance.",
-    "schema": "Draft a schema, check data against it, or print the query that counts them.",
-    "target": "Find the least budget at which every query is accurate enough.",
-    "compare": "Compare strategies on a workload.",
-    "sweep": "Compare strategies over a whole study, here or on a cluster.",
-    "bounds": "Show how close to the best possible an error is.",
-    "leakage": "Show the pointwise maximal leakage of noise on a strategy.",
-    "envelope": "Show the leakage envelope of a finite channel.",
-    "verify": "Check every number that a file claims.",
+GROUPS = {
+    "Design": {
+        "optimize": "Design a strategy and its noise for a workload.",
+        "target": "Find the smallest privacy budget for a required accuracy.",
+        "compare": "Compare the errors of strategies on workloads.",
+        "bounds": "Show lower and upper bounds on the error of mechanisms.",
+        "calibrate": "Find the noise that a strategy needs for a guarantee.",
+        "sweep": "Compare strategies over a study, on this machine or a cluster.",
+        "workload": "List the named workloads, show one, or write it to a file.",
+    },
+    "Publish": {
+        "release": "Publish answers about data, with exact noise and intervals.",
+        "ask": "Answer further queries from the measurements of releases.",
+        "stream": "Publish running sums online, one number at a time.",
+        "schema": "Draft a schema, check data against it, or print its SQL query.",
+        "ledger": "Show the privacy cost of releases, and plan further ones.",
+        "verify": "Recompute every number that a file claims.",
+    },
+    "Leakage": {
+        "leakage": "Compute the pointwise maximal leakage of noise on a strategy.",
+        "envelope": "Compute the leakage envelope of a finite channel.",
+    },
+    "Learn": {
+        "demo": "Run a worked example: a table, a panel, running sums or a norm.",
+    },
 }
+"""What every command does, by group, in the order of the help."""
+COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}

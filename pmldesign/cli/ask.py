@@ -21,20 +21,25 @@ class Asked:
     queries: str = argument(WorkloadName(), metavar="QUERIES")
     question: QuestionOptions = group(participation=None, known=None, weights=None)
     answers: AnswerOptions = group(
-        level={"default": None, "more": " Those of the release without it."}
+        level={
+            "help": "Confidence level of the intervals, in (0, 1). Default: that of the release.",
+            "default": None,
+        }
     )
-    nearest: bool = option("In place of queries that are not determined, answer the nearest ones.")
-    output: Path | None = option("Write the table: .csv or .parquet.", "-o", "--output")
+    nearest: bool = option("Answer the nearest determined queries instead of undetermined ones.")
+    output: Path | None = option("File for the table: .csv or .parquet.", "-o", "--output")
     outputs: Outputs = group(plot=None, table=None)
 
 
 @as_command("ask", Asked)
 def command(asked: Asked) -> None:
-    """Answer QUERIES from the measurements of releases, at no further cost.
+    """Answer QUERIES from the measurements of releases, at no further privacy cost.
 
-    FILE is what `pmldesign release --measurements` wrote; several of the same people are combined.
-    QUERIES are a workload: with the --schema of the release names of attributes. Intervals are
-    exact. What the measurements do not determine is refused, and the nearest said.
+    FILE is written by `pmldesign release --measurements`; several files about the same people are
+    combined. QUERIES is a workload, written with the names of attributes if --schema is given.
+    Queries that the measurements do not determine are refused.
+
+    Example: pmldesign ask m.npz "sex + age" --schema schema.json
     """
     from pmldesign.cli.documents.releases import answers_document
     from pmldesign.releases.measured.files import read_measurements

@@ -18,7 +18,14 @@ from pmldesign.cli.documents.document import (
 from pmldesign.cli.documents.parts import between, promised, workload_fact
 from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions
-from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, WorkloadName
+from pmldesign.cli.options.questions import (
+    TOTAL,
+    WORKLOAD_HELP,
+    LimitOptions,
+    QuestionOptions,
+    WorkloadName,
+)
+from pmldesign.cli.options.wording import in_options
 from pmldesign.designs.baselines import Baselines
 from pmldesign.designs.flow import least_norm
 from pmldesign.designs.options import DesignOptions
@@ -38,20 +45,20 @@ class Asked:
     """The options of the command."""
 
     workload: str = argument(WorkloadName())
-    p: float = option("Of the error; 2 to inf.", default=2.0, check=exponent)
+    p: float = option("Exponent p of the l_p error, from 2 to inf.", default=2.0, check=exponent)
     promise: PromiseOptions = group()
-    limits: LimitOptions = group(effort=None, time_limit={"help": "For everything."})
+    limits: LimitOptions = group(effort=None, time_limit=TOTAL)
     outputs: Outputs = group(plot=None)
     question: QuestionOptions = group()
 
 
-@as_command("bounds", Asked)
+@as_command("bounds", Asked, epilog=WORKLOAD_HELP)
 def command(asked: Asked) -> None:
-    """Show how close to the best possible the error on WORKLOAD is: lower and upper bounds.
+    """Show lower and upper bounds on the error of mechanisms for WORKLOAD.
 
-    WORKLOAD is a name such as prefix:64 (`pmldesign workload` lists them), names joined by * for
-    products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Each
-    bound says which mechanisms it speaks of; those that do not apply say why.
+    Every bound names the mechanisms that it covers; bounds that do not apply give the reason.
+
+    Example: pmldesign bounds prefix:64 --epsilon 1 --delta 1e-6
     """
     queries, guarantee = asked.question.with_guarantee(asked.workload, asked.promise, note)
     if guarantee is None:
@@ -115,4 +122,6 @@ def _cells(bounds: Sequence[Bound]) -> list[list[str]]:
 
 
 def _reasons(title: str, bounds: Sequence[Bound], *, holds: bool) -> Section:
-    return Section(title, facts=[(b.name, b.reason) for b in bounds if b.holds is holds])
+    return Section(
+        title, facts=[(b.name, in_options(b.reason)) for b in bounds if b.holds is holds]
+    )

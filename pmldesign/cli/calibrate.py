@@ -31,12 +31,14 @@ class Asked:
     strategy: str = argument(WorkloadName())
     promise: PromiseOptions = group()
     workload: str | None = option(
-        "What is answered from the strategy, for the errors; by default what it measures.",
+        "Workload that is answered, for the errors. Default: the measurements themselves.",
         type=WorkloadName(),
         metavar="WORKLOAD",
     )
     p: float = option(
-        "Of the error that --noise auto compares; 2 to inf.", default=2.0, check=exponent
+        "Exponent p of the l_p error that --noise auto compares, from 2 to inf.",
+        default=2.0,
+        check=exponent,
     )
     question: QuestionOptions = group(weights=None)
     at_alpha: float | None = at_alpha()
@@ -45,7 +47,10 @@ class Asked:
 
 @as_command("calibrate", Asked, epilog=STRATEGY_HELP)
 def command(asked: Asked) -> None:
-    """Find the noise that STRATEGY needs for a guarantee."""
+    """Find the noise that STRATEGY needs for a guarantee.
+
+    Example: pmldesign calibrate identity:16 --epsilon 1
+    """
     question = asked.question
     participation = question.takes_part
     measured = _measured(question.strategy(asked.strategy), participation)

@@ -20,6 +20,7 @@ from pmldesign.cli.options.fields import (
 from pmldesign.cli.options.promises import LISTS, PromiseOptions, own_grid
 from pmldesign.cli.options.questions import (
     FILE_ENDINGS,
+    WORKLOAD_HELP,
     LimitOptions,
     QuestionOptions,
     StrategyNames,
@@ -42,34 +43,34 @@ class Asked:
         WorkloadName(), metavar="WORKLOAD...", nargs=-1, required=True
     )
     p: str = option(
-        "Of the error, each from 2 to inf; several separated by commas.",
+        "Exponents p of the l_p error, from 2 to inf, separated by commas.",
         default="2",
-        metavar="P[,P...]",
+        metavar="P,...",
     )
     strategies: str | None = option(
-        "design (the best found), least-norm, names of baselines, files, or all. Default:"
-        " design,tree,haar,identity,workload. Baselines: identity, workload, tree, tree:best,"
-        " weighted-tree, haar, square-root, eigen-design, tree:B, weighted-tree:B,"
-        " banded:B, blt:K.",
+        "Strategies, separated by commas: design (the best one found), least-norm, baselines,"
+        " files, or all. Default: design,tree,haar,identity,workload. Baselines: identity,"
+        " workload, tree, tree:best, weighted-tree, haar, square-root, eigen-design, tree:B,"
+        " weighted-tree:B, banded:B, blt:K.",
         type=StrategyNames(),
-        metavar="NAME[,NAME...]",
+        metavar="NAME,...",
     )
     promise: PromiseOptions = group(**LISTS)
     limits: LimitOptions = group()
-    jobs: int = option("Processes (the jobs extra).", default=1)
+    jobs: int = option("Number of processes (more than one need the jobs extra).", default=1)
     question: QuestionOptions = group()
     own_grid: bool | None = own_grid("where it gains 5 % or more")
     outputs: ReportOutputs = group(plot=drawing("the errors"))
 
 
-@as_command("compare", Asked)
+@as_command("compare", Asked, epilog=WORKLOAD_HELP)
 def command(asked: Asked) -> None:
-    """Compare strategies on every WORKLOAD: exact errors, side by side.
+    """Compare the exact errors of strategies on every WORKLOAD.
 
-    WORKLOAD is a name such as prefix:64 (`pmldesign workload` lists them), a family such as
-    prefix:16..1024 (powers of two), names joined by * for products and by + for unions, a .npy,
-    .npz, .csv or .mtx file, or - for standard input. Without --epsilon errors are those of noise at
-    a scale equal to the sensitivity.
+    A family such as prefix:16..1024 stands for its powers of two. Without a guarantee the scale of
+    the noise is the sensitivity.
+
+    Example: pmldesign compare prefix:64 --p 2,inf --strategies design,haar
     """
     values = numbers("--p", asked.p, example="2,4,inf")
     promise, question = asked.promise, asked.question

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import click
 
-from pmldesign.cli.options.fields import argument, as_command
+from pmldesign.cli.documents.document import print_json
+from pmldesign.cli.options.fields import Outputs, argument, as_command, group
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError, require_extra
 
 SCHEMA = {
@@ -133,20 +134,30 @@ class Asked:
 
     kind: str = argument(click.Choice([*DEMONSTRATIONS]), required=False, default="people")
     folder: Path | None = argument(click.Path(path_type=Path), required=False)
+    outputs: Outputs = group(plot=None, table=None)
 
 
 @as_command("demo", Asked)
 def command(asked: Asked) -> None:
-    """Show a worked example: a table of people, a panel, running sums, or a norm.
+    """Run a worked example: a table of people, a panel, running sums, or a norm.
 
-    Writes data (invented, of the panel real) and a script, run.sh, into FOLDER (pmldesign-people
-    and so on), runs its commands, and opens their report where the terminal has a browser.
+    It writes data and a script, run.sh, into FOLDER (default: pmldesign-KIND), runs its commands,
+    and opens the report if the terminal has a browser. The data of the panel are real, all others
+    are invented.
+
+    Example: pmldesign demo people
     """
     for package in ("opendp", "matplotlib", "flint"):
         require_extra("the demonstration", package, "release,plot,verify")
     shown = DEMONSTRATIONS[asked.kind]
     folder = Path(f"pmldesign-{asked.kind}") if asked.folder is None else asked.folder
     _write(shown, folder)
+    report = folder / REPORT
+    if asked.outputs.json:
+        for line in shown.commands:
+            _run(line, folder, quiet=True)
+        print_json({"folder": str(folder), "commands": shown.commands, "report": str(report)})
+        return
     click.echo(
         f"# {shown.about}\n# {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}"
     )
@@ -156,8 +167,7 @@ def command(asked: Asked) -> None:
     if shown.table:
         click.echo(f"\n# the first lines of {folder / shown.table}")
         click.echo(_first_lines(folder / shown.table))
-    report = folder / REPORT
-    click.echo(f"\n# {report} is the report to open; change run.sh, and the data are yours")
+    click.echo(f"\n# Open {report}. To use your own data, change run.sh.")
     if sys.stdout.isatty():
         click.launch(str(report))
 
@@ -165,12 +175,13 @@ def command(asked: Asked) -> None:
 def _write(shown: Demonstration, folder: Path) -> None:
     """Fill a folder that is new or empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InvalidInputError(f"{folder} is not an empty folder; give another as FOLDER")
+        raise InvalidInputError(f"{folder} is not an empty folder; write another name as FOLDER")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(
-            f"cannot make the folder {str(folder)!r}: {error.strerror}; give another as FOLDER"
+            f"cannot make the folder {str(folder)!r}: {error.strerror}; write another name"
+            " as FOLDER"
         ) from None
     script = "\n".join(["#!/bin/sh", f"# {shown.about}", "set -e", *shown.commands, ""])
     for name, text in {**shown.files(random.Random(1)), "run.sh": script}.items():
@@ -183,7 +194,7 @@ def _first_lines(path: Path) -> str:
         return "".join(islice(handle, 6)).rstrip("\n")
 
 
-def _run(line: str, folder: Path) -> None:
+def _run(line: str, folder: Path, *, quiet: bool = False) -> None:
     """Run a line of the script as a shell does, with the pmldesign of this interpreter."""
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     environment = {**os.environ, "PATH": beside}
@@ -191,6 +202,7 @@ def _run(line: str, folder: Path) -> None:
         line, shell=True, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
     ) as process:
         for printed in process.stdout or ():
-            click.echo(printed, nl=False)
+            if not quiet:
+                click.echo(printed, nl=False)
     if process.returncode:
         raise PmldesignError(f"the command above ended with exit code {process.returncode}")

@@ -1,4 +1,4 @@
-"""pmldesign envelope CHANNEL --prior FILE --delta 0.1 [--curve] [--plot FILE]."""
+"""pmldesign envelope CHANNEL --prior FILE --failure-probability 0.1 [--curve] [--plot FILE]."""
 
 from __future__ import annotations
 
@@ -65,42 +65,48 @@ class Asked:
 
     channel: str = argument()
     prior: str = option(
-        "Distribution of the secret: a file, probabilities like 0.2,0.3,0.5, or uniform.",
+        "Distribution of the secret: a file, probabilities such as 0.2,0.3,0.5, or uniform.",
         required=True,
-        metavar="FILE",
+        metavar="FILE|P,...",
     )
-    delta: float | None = option("Probability with which more may leak, in (0, 1).")
-    curve: bool = option("The envelope at many deltas, and its plateaus.")
-    points: int = option("Deltas of the curve.", default=19, type=WholeRange(2, 500))
-    outputs: Outputs = group(plot=drawing("it"))
+    failure_probability: float | None = option(
+        "Probability with which more may leak, in (0, 1).", metavar="NUMBER"
+    )
+    curve: bool = option("Compute the envelope at many failure probabilities, and its plateaus.")
+    points: int = option(
+        "Number of failure probabilities of the curve.", default=19, type=WholeRange(2, 500)
+    )
+    outputs: Outputs = group(plot=drawing("the envelope"))
     output: Path | None = option(
-        "Write the worst post-processing at --delta, a row for each output: .csv.",
+        "File for the worst post-processing at --failure-probability, a row per output: .csv.",
         "-o",
         "--output",
         check=ends("a post-processing", ".csv"),
     )
     certificate: Path | None = option(
-        "Write what proves the envelope at --delta, for `pmldesign verify`: .json.",
+        "File for a proof of the envelope at --failure-probability, for `pmldesign verify`: .json.",
         check=ends("a certificate", ".json"),
     )
 
 
 @as_command("envelope", Asked)
 def command(asked: Asked) -> None:
-    """Leakage of a finite mechanism that holds with probability 1 - delta, whatever is done next.
+    """Compute the leakage envelope of CHANNEL, which holds whatever is done with the output.
 
-    CHANNEL is a file (.npy, .npz, .csv, .mtx) with one row P(. | x) for each value x of the
-    secret, "-" for standard input, or a name: rr:5,eps=1  extremal:5,eps=0.1
-    laplace:5,scale=1,cells=8  gaussian:5,scale=1,cells=8
+    The leakage exceeds the envelope with at most --failure-probability. CHANNEL is a file (.npy,
+    .npz, .csv, .mtx) with a row P(. | x) for each value x of the secret, - for standard input, or
+    a name: rr:5,eps=1, extremal:5,eps=0.1, laplace:5,scale=1,cells=8, gaussian:5,scale=1,cells=8.
+
+    Example: pmldesign envelope rr:5,eps=1 --prior uniform --failure-probability 0.1
     """
-    delta = asked.delta
+    delta = asked.failure_probability
     curve = asked.curve or asked.outputs.plot is not None
     if delta is None and not curve:
-        raise click.UsageError("give --delta, or ask for the whole curve with --curve or --plot")
+        raise click.UsageError("add --failure-probability 0.1, or --curve for the whole curve")
     if asked.output is not None and delta is None:
-        raise click.UsageError("--output writes the post-processing at one delta: give --delta")
+        raise click.UsageError("--output needs --failure-probability; add for example 0.1")
     if asked.certificate is not None and delta is None:
-        raise click.UsageError("--certificate proves the envelope at one delta: give --delta")
+        raise click.UsageError("--certificate needs --failure-probability; add for example 0.1")
     loaded = load_channel(asked.channel, asked.prior)
     data: dict[str, Any] = {
         "channel": asked.channel,

@@ -45,26 +45,31 @@ class Asked:
 
     strategy: str = argument(WorkloadName())
     scale: str = option(
-        "b of Laplace noise, or the standard deviation of Gaussian noise.",
+        "Scale of the noise: b of Laplace noise, or the standard deviation of Gaussian noise."
+        " Separate several by commas.",
         required=True,
-        metavar="SCALE[,SCALE...]",
+        metavar="NUMBER,...",
     )
     alpha: str = option(
-        "Least probability of a cell, in (0, 1/cells]; a file with one number for each cell; or"
-        " lower confidence limits from a public sample.",
+        "Minimum probability of a cell: numbers in (0, 1/cells], separated by commas, a file with a"
+        " number for each cell, or confidence limits from a public sample of the population,"
+        " sample:FILE[,confidence=0.99].",
         required=True,
-        metavar="ALPHA,...|FILE|sample:FILE[,confidence=0.99]",
+        metavar="NUMBER,...|FILE",
     )
     noise: str = option(
-        "The noise on every measurement.",
+        "Kind of noise on every measurement.",
         default="laplace",
         type=click.Choice(["laplace", "gaussian"]),
     )
     epsilon: str | None = option(
-        "Gaussian noise: the leakage whose delta is asked for.", metavar="EPSILON[,EPSILON...]"
+        "Leakage in nats whose failure probability is reported, for Gaussian noise. Separate"
+        " several"
+        " by commas.",
+        metavar="NUMBER,...",
     )
     alpha_curve: bool = option(
-        "What leaks as alpha falls below what is assumed, down to differential privacy."
+        "Show how the leakage grows as alpha falls to 0, where it is that of DP."
     )
     question: QuestionOptions = group(participation=None, known=None, weights=None)
     outputs: Outputs = group(plot=drawing("the curve of --alpha-curve"))
@@ -72,10 +77,12 @@ class Asked:
 
 @as_command("leakage", Asked, epilog=STRATEGY_HELP)
 def command(asked: Asked) -> None:
-    """Show the pointwise maximal leakage of noise on what STRATEGY measures.
+    """Compute the pointwise maximal leakage of noise on the measurements of STRATEGY, in nats.
 
-    Several scales, alphas or epsilons give a row for each combination. Leakage is in nats; it is
-    that about one record out of any number of independent ones.
+    It is the leakage about one of any number of independent records. Several scales, alphas or
+    epsilons give a row for each combination.
+
+    Example: pmldesign leakage identity:16 --scale 1 --alpha 0.05
     """
     scales = numbers("--scale", asked.scale, example="0.5,1,2")
     for scale in scales:

@@ -22,7 +22,12 @@ from pmldesign.cli.options.fields import (
     strategy_output,
 )
 from pmldesign.cli.options.promises import PromiseOptions, at_alpha, own_grid, require_alpha_fits
-from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, WorkloadName
+from pmldesign.cli.options.questions import (
+    WORKLOAD_HELP,
+    LimitOptions,
+    QuestionOptions,
+    WorkloadName,
+)
 from pmldesign.cli.process import interrupted
 from pmldesign.designs.options import METHODS
 from pmldesign.errors import InvalidInputError
@@ -39,19 +44,20 @@ if TYPE_CHECKING:
 class SolverOptions(LimitOptions):
     """The solver, and when it stops."""
 
-    max_steps: int = option("Stop after these.", default=1000)
     method: str = option(
-        "The certified solver, or a semidefinite program for CVXPY (small workloads).",
+        "Solver: scaling certifies its bounds, primal and dual are semidefinite programs for"
+        " CVXPY.",
         default="scaling",
         type=click.Choice(METHODS),
     )
     solver: str = option(
-        "For the semidefinite programs.",
+        "Solver of the semidefinite programs.",
         default="SCS",
         type=click.Choice(["SCS", "CLARABEL"], case_sensitive=False),
     )
     buffers: int | None = option(
-        "Running sums: how many numbers a stream may keep; by default what the gap asks for.",
+        "Number of values that a stream keeps in memory, for running sums. Default: as --rel-gap"
+        " needs.",
         metavar="K",
     )
 
@@ -61,13 +67,11 @@ class Asked:
     """The options of the command."""
 
     workload: str = argument(WorkloadName())
-    p: float = option("Of the error; 2 to inf.", default=2.0, check=exponent)
+    p: float = option("Exponent p of the l_p error, from 2 to inf.", default=2.0, check=exponent)
     promise: PromiseOptions = group()
     limits: SolverOptions = group()
-    streaming: bool = option(
-        "Make the strategy lower triangular: the same error, usable on a stream."
-    )
-    seed: int = option("Of the search's random starts.", default=0)
+    streaming: bool = option("Make the strategy lower triangular, for streams, at the same error.")
+    seed: int = option("Random seed of the search.", default=0)
     output: Path | None = strategy_output()
     outputs: Outputs = group(plot=drawing("delta against epsilon"))
     question: QuestionOptions = group()
@@ -75,13 +79,13 @@ class Asked:
     own_grid: bool | None = own_grid("where it gains 5 % or more")
 
 
-@as_command("optimize", Asked)
+@as_command("optimize", Asked, epilog=WORKLOAD_HELP)
 def command(asked: Asked) -> None:
-    """Design a strategy for WORKLOAD and show it beside the usual ones.
+    """Design a strategy and its noise for WORKLOAD, and compare it with the usual ones.
 
-    WORKLOAD is a name such as prefix:64 (`pmldesign workload` lists them), names joined by * for
-    products and by + for unions, a .npy, .npz, .csv or .mtx file, or - for standard input. Without
-    --epsilon errors are those of noise at a scale equal to the sensitivity.
+    Without a guarantee the scale of the noise is the sensitivity.
+
+    Example: pmldesign optimize prefix:64 --epsilon 1 --delta 1e-6 -o design.npz
     """
     options = asked.question.design_options(asked.limits, asked.promise)
     _require_method(asked.limits.method)
@@ -135,9 +139,7 @@ def _write(result: Optimized, output: Path) -> None:
 def _require_method(method: str) -> None:
     """Refuse options of the solvers that were not asked for."""
     if given("solver") and method == "scaling":
-        raise InvalidInputError("--solver is for --method primal or dual; leave it out")
-    if given("max_steps") and method != "scaling":
-        raise InvalidInputError("--max-steps is for --method scaling; take --time-limit instead")
+        raise InvalidInputError("--solver is for --method primal or dual; remove it")
 
 
 def _bound(result: Optimized, announce: Callable[[str], None]) -> Bound | None:

@@ -27,7 +27,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 from click.shell_completion import CompletionItem
 
-from pmldesign.cli import COMMANDS
+from pmldesign.cli import COMMANDS, GROUPS
 from pmldesign.errors import NotConvergedError, PmldesignError, printable
 
 INTERRUPTED = "interrupted before it was done"
@@ -185,8 +185,10 @@ class _Commands(click.Group):
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", text) for name, text in commands.items()])
 
     def invoke(self, ctx: click.Context) -> object:
         from pmldesign.files.atomic import written
@@ -203,6 +205,8 @@ class _Commands(click.Group):
         except MemoryError:
             complain("error: this does not fit into memory; take a smaller workload")
             ctx.exit(1)
+        except NoArgsIsHelpError as error:  # of a group within this one
+            _show_help(error, ctx)
         except click.UsageError as error:
             _in_one_line(error, ctx)
         except (click.exceptions.Exit, click.Abort, OSError):
@@ -218,10 +222,15 @@ class _Commands(click.Group):
         try:
             return super().parse_args(ctx, args)
         except NoArgsIsHelpError as error:
-            to_errors(error.format_message() + "\n")
-            ctx.exit(2)
+            _show_help(error, ctx)
         except click.UsageError as error:
             _in_one_line(error, ctx)
+
+
+def _show_help(error: NoArgsIsHelpError, ctx: click.Context) -> NoReturn:
+    """The help of a group that was called without a command, which click has wrapped."""
+    to_errors(error.format_message() + "\n")
+    ctx.exit(2)
 
 
 def _in_one_line(error: click.UsageError, ctx: click.Context) -> NoReturn:
@@ -263,13 +272,15 @@ def _nearest(word: str, words: Iterable[str]) -> str:
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=(
-        "Exit codes: 0 done, 1 stopped with nothing to show, 2 an argument is wrong or needs an"
-        " extra that is missing, 3 stopped early by a limit, Ctrl-C or an output that takes no more"
-        " (what is shown or written holds), 4 the guarantee protects nobody, 5 no mechanism can do"
-        " this, 6 a file or output cannot be read or written, 7 a claim of a file does not hold, 8"
-        " one was not checked."
+        "Exit codes: 0 success, 1 error without a result, 2 wrong argument or missing extra,"
+        " 3 stopped early by a limit, Ctrl-C or a closed output (results shown or written hold),"
+        " 4 vacuous guarantee, 5 infeasible request, 6 file or output that cannot be read or"
+        " written, 7 false claim in a file, 8 claim that was not checked."
     ),
 )
 @click.version_option(package_name="pmldesign", message="%(package)s %(version)s")
 def main() -> None:
-    """Private mechanisms for linear queries by optimization, with certified bounds."""
+    """Private mechanisms for linear queries by optimization, with certified bounds.
+
+    Try: pmldesign demo, or pmldesign optimize prefix:64 --epsilon 1
+    """

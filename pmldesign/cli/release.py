@@ -39,49 +39,47 @@ class Asked:
     """The options of the command."""
 
     workload: str = argument(WorkloadName(), metavar="WORKLOAD|STRATEGY")
-    data: Path | None = argument(click.Path(path_type=Path), required=False)
-    sql: str | None = option(
-        "In place of DATA: people in a table of DuckDB, who are counted there.",
-        metavar="duckdb:///FILE#TABLE",
+    data: str = argument(metavar="DATA")
+    counted: bool = option(
+        "Read DATA as counts, the result of the query of `pmldesign schema sql`."
     )
-    counted: bool = option("DATA are counts, as the query of `pmldesign schema sql` returns them.")
-    strategy: Path | None = option(
-        "What is measured: a file of `pmldesign optimize`. Without it one is designed."
-    )
+    strategy: Path | None = option("Strategy file of `pmldesign optimize`. Default: a new design.")
     promise: PromiseOptions = group()
     question: QuestionOptions = group(participation=None, weights=None)
     answers: AnswerOptions = group()
     paid: LedgerOptions = group()
     share: float | None = option(
-        "In place of a guarantee: a part of what the ledger has left, in (0, 1]."
+        "Part of the remaining budget of the ledger to spend, in (0, 1], instead of a guarantee."
     )
     own_grid: bool | None = own_grid("as the strategy was designed")
     measurements: Path | None = option(
-        "Write what was measured too, for `pmldesign ask`: .npz, publishable.",
+        "File for the noisy measurements, for `pmldesign ask`: .npz (publishable).",
         check=ends("a file of measurements", ".npz"),
     )
     effort: str = option(
-        "Amount of work of the searches for a design.",
+        "Amount of work spent on the search for a design.",
         default="quick",
         type=click.Choice(["quick", "normal", "thorough"]),
     )
     output: Path = option(
-        "Write the table: .csv or .parquet; FILE.manifest.json beside it.",
+        "File for the table: .csv or .parquet. FILE.manifest.json is written next to it.",
         "-o",
         "--output",
         required=True,
     )
-    outputs: ReportOutputs = group(plot=None, table=None, json=None)
+    outputs: ReportOutputs = group(plot=None, table=None)
 
 
 @as_command("release", Asked)
 def command(asked: Asked) -> None:
-    """Answer WORKLOAD on DATA, and publish the answers with exact noise and intervals.
+    """Publish answers to WORKLOAD about DATA, with exact noise and intervals.
 
-    DATA are people (.csv, .parquet, .arrow) with --schema, or a histogram (.npy, .csv) without.
-    With a schema WORKLOAD names attributes: sex*age + region, age:prefix. A STRATEGY file of
-    `pmldesign optimize` answers the workload that it was made for, with its guarantee unless the
-    options have another.
+    With --schema, DATA is a file, folder or pattern of people (.csv, .parquet, .arrow) or
+    duckdb:///FILE#TABLE, and WORKLOAD uses the names of attributes: sex*age + region, age:prefix.
+    Without, DATA is a histogram (.npy, .csv). A STRATEGY file of `pmldesign optimize` has a
+    workload and a guarantee of its own.
+
+    Example: pmldesign release sex*age people.csv --schema s.json --epsilon 1 -o t.csv
     """
     from pmldesign.cli.documents.releases import document_of
     from pmldesign.files import read_guarantee, read_strategy
@@ -156,8 +154,8 @@ def _ledger_and_promise(asked: Asked, held: Guarantee | None) -> tuple[Any, Guar
         return ledger, guarantee or held
     if ledger is None or guarantee is not None:
         raise InvalidInputError(
-            "--share is of what a --ledger has left, and the guarantee of the release; give"
-            " --ledger, and leave --epsilon and others out"
+            "--share spends a part of the remaining budget of a ledger instead of a guarantee; add"
+            " --ledger, and remove --epsilon and other options of guarantees"
         )
     return ledger, share_of(ledger, asked.share, promise.noise, promise.neighbours)
 
@@ -193,28 +191,22 @@ def _own_grid(asked: Asked, ledger: Any) -> bool | None:
 
 
 def _data(asked: Asked) -> Path | str:
-    """The people, or where they are."""
+    """The people or the histogram, or the address of a table."""
     from pmldesign.releases.people.sources import DUCKDB
 
-    if (asked.data is None) == (asked.sql is None):
-        raise InvalidInputError(
-            "a release needs either DATA, a file, or --sql duckdb:///FILE#TABLE"
-        )
-    if asked.sql is None:
-        assert asked.data is not None
-        if Path(asked.workload).is_file() and not Path(asked.data).exists():
-            raise FileError(
-                f"cannot read '{asked.data}': there is no such file; WORKLOAD comes first, DATA"
-                " after it"
-            )
+    if asked.data.startswith(DUCKDB) and not asked.counted:
         return asked.data
-    if not asked.sql.startswith(DUCKDB) or asked.counted:
+    if "://" in asked.data:
         raise InvalidInputError(
-            "--sql is for DuckDB, written as duckdb:///FILE#TABLE; of another database write the"
-            " table as .csv (sqlite3 -header -csv), or run the query of `pmldesign schema sql`"
-            " there, and release what it returns with --counted"
+            f"{asked.data!r} is not a table of DuckDB; write {DUCKDB}FILE#TABLE. From another"
+            " database export the table as .csv (sqlite3 -header -csv), or run the query of"
+            " `pmldesign schema sql` there and release its result with --counted"
         )
-    return asked.sql
+    if Path(asked.workload).is_file() and not Path(asked.data).exists():
+        raise FileError(
+            f"cannot read {asked.data!r}: there is no such file; WORKLOAD comes first, then DATA"
+        )
+    return Path(asked.data)
 
 
 def _check_paths(asked: Asked, more: list[Path]) -> None:

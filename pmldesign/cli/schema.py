@@ -1,4 +1,4 @@
-"""pmldesign schema draft people.csv | check people.csv --schema S | sql WORKLOAD --schema S."""
+"""pmldesign schema draft DATA | check DATA --schema S | sql WORKLOAD --schema S."""
 
 from __future__ import annotations
 
@@ -9,15 +9,24 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pmldesign.cli.documents.document import Document, Section, Table, note
+from pmldesign.cli.documents.document import Document, Section, Table, note, print_json
 from pmldesign.cli.options.fields import Outputs, argument, as_command, given, group, option
 from pmldesign.cli.options.promises import LedgerOptions
+from pmldesign.cli.options.sections import CommandGroup
 from pmldesign.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pmldesign.releases.people.check import SchemaCheck
 
-OF_PRIVATE = ("epsilon", "delta", "columns", "ledger", "people", "same_people", "budget")
+OF_PRIVATE = (
+    "epsilon",
+    "delta",
+    "columns",
+    "ledger",
+    "population",
+    "confirm_same_population",
+    "budget",
+)
 DIALECTS = ("duckdb", "postgres", "bigquery", "snowflake", "spark")
 
 
@@ -27,24 +36,30 @@ class Draft:
 
     data: Path = argument(click.Path(path_type=Path))
     output: Path | None = option(
-        "Write the schema: .json. Without it the schema is printed.", "-o", "--output"
+        "File for the schema: .json. Default: standard output.", "-o", "--output"
     )
     private: bool = option(
-        "Keys and cuts from noisy counts above a threshold, which cost epsilon and delta."
+        "Draft keys and cuts from noisy counts, at the privacy cost of --epsilon and --delta."
     )
-    epsilon: float | None = option("Epsilon of a private draft, all columns together.")
-    delta: float | None = option("Delta of a private draft, all columns together.")
-    columns: str | None = option("Columns of a private draft; all without it.", metavar="NAME,...")
+    epsilon: float | None = option(
+        "Privacy parameter epsilon of a private draft, for all columns together."
+    )
+    delta: float | None = option("Delta of a private draft, in (0, 1), for all columns together.")
+    columns: str | None = option(
+        "Columns of a private draft, separated by commas. Default: all.", metavar="NAME,..."
+    )
     paid: LedgerOptions = group(plan=None)
+    outputs: Outputs = group(plot=None, table=None)
 
 
 @as_command("draft", Draft)
 def draft(asked: Draft) -> None:
-    """Draft a schema of the people in DATA, a file, folder or pattern.
+    """Draft a schema of the people in DATA: a file, a folder or a pattern.
 
-    The draft has values of the data in it: look at it before anything is published. `pmldesign
-    release` refuses it until "reviewed": false is taken out. A draft that is made with --private
-    may be used as it is.
+    The draft contains values of the data. `pmldesign release` refuses it until you have reviewed
+    it and removed "reviewed": false; a draft with --private needs no review.
+
+    Example: pmldesign schema draft people.csv -o schema.json
     """
     from pmldesign.files import atomic_write, check_writable
     from pmldesign.releases.people.drafts import draft_schema
@@ -58,12 +73,13 @@ def draft(asked: Draft) -> None:
     named = [name for name in OF_PRIVATE if given(name)]
     if named:
         raise InvalidInputError(
-            f"--{named[0].replace('_', '-')} is for a private draft; add --private, or leave it out"
+            f"--{named[0].replace('_', '-')} is for a private draft; add --private, or remove it"
         )
     drafted = draft_schema(asked.data)
     text = json.dumps(drafted, indent=2) + "\n"
-    if output is None:
+    if output is None or asked.outputs.json:
         click.echo(text, nl=False)
+    if output is None:
         return
     with atomic_write(output, "w") as handle:
         handle.write(text)
@@ -87,7 +103,7 @@ def _private(asked: Draft) -> None:
     drafted = private_draft(
         asked.data, promise, columns=names, ledger=asked.paid.account(), output=asked.output
     )
-    if asked.output is None:
+    if asked.output is None or asked.outputs.json:
         click.echo(json.dumps(drafted, indent=2))
     for told in drafted["notes"]:
         note(told)
@@ -98,16 +114,18 @@ class Check:
     """The options of a check."""
 
     data: str = argument(metavar="DATA")
-    schema: Path = option("Attributes of people (docs/guides/releases.md).", required=True)
+    schema: Path = option("File with the attributes of people: .json.", required=True)
     outputs: Outputs = group(plot=None, report=None)
 
 
 @as_command("check", Check)
 def check(asked: Check) -> None:
-    """Compare DATA with their schema: values without a key, missing ones, and rows of persons.
+    """Compare DATA with their schema: unknown and missing values, and rows per person.
 
-    For the eyes of their owner only: it shows values of single records, and exact counts. DATA are
-    a file, a folder, a pattern, or duckdb:///FILE#TABLE.
+    The output is confidential: it has values of single records and exact counts. DATA is a file, a
+    folder, a pattern, or duckdb:///FILE#TABLE.
+
+    Example: pmldesign schema check people.csv --schema schema.json
     """
     from pmldesign.releases.people.check import check_schema
 
@@ -152,20 +170,22 @@ class Sql:
     """The options of a query."""
 
     workload: str = argument(metavar="WORKLOAD")
-    schema: Path = option("Attributes of people (docs/guides/releases.md).", required=True)
-    dialect: str = option("Dialect of the database.", default="duckdb", type=click.Choice(DIALECTS))
+    schema: Path = option("File with the attributes of people: .json.", required=True)
+    dialect: str = option("Dialect of SQL.", default="duckdb", type=click.Choice(DIALECTS))
     table_name: str | None = option(
-        "Name of the table; {table} without it.", "--table", metavar="NAME"
+        "Name of the table. Default: the placeholder {table}.", "--table", metavar="NAME"
     )
+    outputs: Outputs = group(plot=None, table=None)
 
 
 @as_command("sql", Sql)
 def sql(asked: Sql) -> None:
-    """Print a query that counts people in their database, for WORKLOAD.
+    """Print the SQL query that counts people for WORKLOAD in their own database.
 
-    Run it there, save the rows that it returns as .csv with a header, or .parquet, and release them
-    with `pmldesign release WORKLOAD COUNTS --schema S --counted`. They are exact, and so as
-    confidential as the table.
+    Save its result as .csv with a header, or .parquet, and publish it with `pmldesign release
+    WORKLOAD COUNTS --schema S --counted`. The counts are exact, so they are confidential.
+
+    Example: pmldesign schema sql sex*age --schema schema.json --dialect postgres
     """
     from pmldesign.releases.people.queries import parse_queries
     from pmldesign.releases.people.query import query_text
@@ -173,11 +193,15 @@ def sql(asked: Sql) -> None:
 
     schema = read_schema(asked.schema)
     parse_queries(asked.workload, schema)
-    click.echo(query_text(schema, asked.dialect, asked.table_name) + ";")
+    query = query_text(schema, asked.dialect, asked.table_name) + ";"
+    if asked.outputs.json:
+        print_json({"dialect": asked.dialect, "sql": query})
+    else:
+        click.echo(query)
 
 
-command = click.Group(
+command = CommandGroup(
     "schema",
     commands=[draft, check, sql],
-    help="Draft a schema, check data against it, or print the query that counts them.",
+    help="Draft a schema, check data against it, or print its SQL query.",
 )

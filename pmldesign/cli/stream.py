@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice, repeat
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
 
-from pmldesign.cli.options.fields import WholeRange, argument, as_command, group, option
+from pmldesign.cli.options.fields import Outputs, WholeRange, argument, as_command, group, option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.cli.options.questions import QuestionOptions
 from pmldesign.cli.process import complain, show
@@ -47,13 +47,24 @@ REPLAYED = 4096
 HALF_DIGIT = 5e-5
 """Ratios are rounded up."""
 ENDLESS = Endless.name
-OTHER_PROMISE = "leave the guarantee out, or design a file for this one"
+OTHER_PROMISE = "remove the guarantee, or design a file for it"
 
 
-def answer_lines(identity: list[float], first: int, found: Sequence[Answer]) -> str:
-    """The answers of the steps behind `first`; without an end with their ratios to the optimum."""
+def answer_lines(
+    identity: list[float], first: int, found: Sequence[Answer], *, as_json: bool = False
+) -> str:
+    """The answers of the steps after `first`; of an unbounded stream with ratios to the optimum."""
     deviations = np.array([answer.standard_deviation for answer in found])
     ratios = certified_ratios(identity, first, deviations)
+    if as_json:
+        told = repeat(None) if ratios is None else ratios.tolist()
+        return "".join(
+            json.dumps(
+                {"step": step, **asdict(answer)} | ({} if ratio is None else {"ratio": ratio})
+            )
+            + "\n"
+            for step, (answer, ratio) in enumerate(zip(found, told, strict=False), first + 1)
+        )
     ends = repeat("") if ratios is None else (f",{ratio:.4f}" for ratio in ratios + HALF_DIGIT)
     return "".join(
         ",".join([str(step), *(f"{number:.12g}" for number in answer.numbers)]) + f"{end}\n"
@@ -71,6 +82,7 @@ class Answers:
         lines: what reads them.
         commit: how many steps are answered together; fewer where no more input is there.
         zeros: whether steps that are left out count as zero.
+        as_json: whether answers are JSON objects.
     """
 
     stream: Stream
@@ -78,6 +90,7 @@ class Answers:
     lines: Lines
     commit: int = 1
     zeros: bool = False
+    as_json: bool = False
 
     def __post_init__(self) -> None:
         self._waiting: list[Input] = []
@@ -118,8 +131,8 @@ class Answers:
             return
         if step > following and not self.zeros:
             raise InvalidInputError(
-                f"its step is {step}, but step {following} comes next; --gaps zero takes the steps"
-                " between as 0"
+                f"its step is {step}, but step {following} comes next; add --gaps zero to count the"
+                " steps between as 0"
             )
         self.stream.encoder.require_left(len(self._waiting) + 1 + step - following)
         for corrected in given.corrected:
@@ -143,11 +156,11 @@ class Answers:
         """A step that was answered already, or waits."""
         if self.journal is None:
             raise InvalidInputError(
-                f"step {step} was answered already; answers are kept with --state alone"
+                f"step {step} was answered already; answers are kept only with --state"
             )
         self._answer()
         answer = self.journal.again(step, given.value)
-        show(answer_lines(self.stream.identity, step - 1, [answer]), nl=False)
+        self._show(step - 1, [answer])
 
     def _answer(self) -> None:
         """Answer the steps that wait; nothing interrupts before what was drawn is shown."""
@@ -157,7 +170,10 @@ class Answers:
             first, waiting = self.stream.time, self._waiting
             self._waiting = []
             found = answers(*(self.journal or self.stream).steps(waiting))
-            show(answer_lines(self.stream.identity, first, found), nl=False)
+            self._show(first, found)
+
+    def _show(self, first: int, found: Sequence[Answer]) -> None:
+        show(answer_lines(self.stream.identity, first, found, as_json=self.as_json), nl=False)
 
 
 def _chunks() -> Iterator[list[bytes]]:
@@ -170,84 +186,87 @@ def _chunks() -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _replayed(log: Log) -> Iterator[str]:
+def _show_position(state: Path, *, as_json: bool) -> None:
+    """The last step of a state."""
+    with closing(Log(state)) as log:
+        click.echo(json.dumps({"position": log.position}) if as_json else log.position)
+
+
+def _replay(state: Path, *, as_json: bool) -> None:
     """The answers of a state, some at a time."""
-    kept = log.answers()
-    for first in range(0, log.position, REPLAYED):
-        yield answer_lines(log.identity or [], first, [*islice(kept, REPLAYED)])
-
-
-def _shown(text: Callable[[Log], Iterable[str]], help_text: str) -> Any:
-    """An option that names a state, shows something of it, and ends the command."""
-
-    def show(path: Path) -> None:
-        with closing(Log(path)) as log:
-            for part in text(log):
-                click.echo(part, nl=False)
-        click.get_current_context().exit()
-
-    return option(help_text, check=show, is_eager=True, metavar="STATE")
+    with closing(Log(state)) as log:
+        kept = log.answers()
+        for first in range(0, log.position, REPLAYED):
+            part = [*islice(kept, REPLAYED)]
+            click.echo(answer_lines(log.identity or [], first, part, as_json=as_json), nl=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """The options of the command."""
 
-    file: Path = argument(click.Path(path_type=Path))
+    file: Path | None = argument(click.Path(path_type=Path), required=False)
     promise: PromiseOptions = group(
-        epsilon={"help": "Privacy parameter; by default the guarantee is that of FILE."},
-        delta={"help": "Delta of the guarantee, in (0, 1)."},
+        epsilon={"help": "Privacy parameter epsilon, in nats. Default: the guarantee of FILE."},
+        delta={"help": "Delta of the guarantee, in (0, 1). Default: 0."},
         guarantee={
-            "help": "Guarantee in one text, instead of --epsilon and --delta: dp:1,delta=1e-6,"
+            "help": "Guarantee as one text, instead of --epsilon and --delta: dp:1,delta=1e-6,"
             " zcdp:0.5, gdp:1 or renyi:8,0.3."
         },
         **dict.fromkeys(("alpha", "noise")),
     )
     state: Path | None = option(
-        "Go on from this file if it exists, and keep it up to date. It holds raw data.",
+        "File with the state of the stream, which is continued if it exists. It contains raw data.",
         metavar="STATE",
     )
     commit: int = option(
-        "Answer up to N steps at a time, once they are on the disk together.",
+        "Maximum number of steps that are written to disk and answered together.",
         default=1,
         type=WholeRange(min=1),
         metavar="N",
     )
     gaps: str | None = option(
-        "Take steps that numbered lines leave out as 0; by default they are refused.",
+        "Value of steps that numbered lines leave out. Default: such lines are refused.",
         type=click.Choice(["zero"]),
     )
     series: str | None = option(
-        "Names of several series: lines hold a number for each, or are events (north,2).",
-        metavar="NAME,NAME,...",
+        "Names of several series, separated by commas; lines have a number for each, or are events"
+        " such as north,2.",
+        metavar="NAME,...",
     )
     question: QuestionOptions = group(known=None, weights=None, schema=None)
-    position: Path | None = _shown(
-        lambda log: [f"{log.position}\n"], "Print the last step of a state, and end."
-    )
-    replay: Path | None = _shown(_replayed, "Print the answers of a state again, and end.")
+    position: Path | None = option("Print the last step of a state, and exit.", metavar="STATE")
+    replay: Path | None = option("Print the answers of a state again, and exit.", metavar="STATE")
+    outputs: Outputs = group(plot=None, table=None)
     workload: str | None = option(
-        "The running sums or windows to answer; by default what the file was made for.",
+        "Running sums or windows to answer. Default: the workload of FILE.",
         metavar="WORKLOAD",
     )
 
 
 @as_command("stream", Asked)
 def command(asked: Asked) -> None:
-    """Release the running sums of the numbers on standard input, a line at a time.
+    """Publish running sums of the numbers on standard input, one line at a time.
 
-    FILE is a strategy file that `pmldesign optimize` wrote for running sums or windows, or any
-    matrix; or it is prefix:inf, if nobody knows how many numbers there will be. Each line holds one
-    number, or its step and the number (17,42); for each of them a line with the step, the noisy sum
-    and its standard deviation comes out at once. Of several series (prefix:24*histogram:12, or
-    --series) it holds a number for each. One record changes one number by at most 1; with
-    --participation, or a file made for several participations, one person changes numbers of
-    several steps, each by at most 1.
+    FILE is a strategy of `pmldesign optimize` for running sums or windows, a matrix, or prefix:inf
+    for a stream of unknown length. A line has a number, or a step and a number (17,42), or a
+    number for each series; the answer is a line with the step, the noisy sum and its standard
+    deviation. A record changes one number by at most 1.
+
+    Example: pmldesign stream strategy.npz < numbers.txt > answers.csv
     """
+    if asked.position is not None:
+        _show_position(asked.position, as_json=asked.outputs.json)
+        return
+    if asked.replay is not None:
+        _replay(asked.replay, as_json=asked.outputs.json)
+        return
+    if asked.file is None:
+        raise click.UsageError(f"Missing argument 'FILE': a strategy file, or {ENDLESS}")
     listed = [] if asked.series is None else asked.series.split(",")
     names = [name.strip() for name in listed]
     endless = str(asked.file) == ENDLESS
-    stream = _endless(asked, len(names)) if endless else _designed(asked, len(names))
+    stream = _endless(asked, len(names)) if endless else _designed(asked, asked.file, len(names))
     lines = Lines(stream.series, names)
     if not stream.publishable:
         complain("note: floating-point noise, not for publication")
@@ -256,7 +275,8 @@ def command(asked: Asked) -> None:
         check_writable(asked.state)
         journal = Journal(stream, asked.state, names)
         complain(f"note: {asked.state} holds raw data, keep it secret")
-    answers = Answers(stream, journal, lines, asked.commit, asked.gaps is not None)
+    zeros, as_json = asked.gaps is not None, asked.outputs.json
+    answers = Answers(stream, journal, lines, asked.commit, zeros, as_json)
     try:
         answers.to_all()
     finally:
@@ -271,31 +291,31 @@ def _endless(asked: Asked, names: int) -> Stream:
         raise InvalidInputError(f"{ENDLESS} needs a guarantee; add --epsilon 1 --delta 1e-6")
     if asked.workload is not None or asked.question.takes_part is not None:
         raise InvalidInputError(
-            f"{ENDLESS} answers running sums of which a record changes one step; leave out "
-            "--workload and --participation, or design a stream with an end"
+            f"{ENDLESS} answers running sums of which a record changes one step; remove"
+            " --workload and --participation, or design a stream of known length"
         )
     stream = endless_stream(guarantee, series=names or 1)
     complain(f"note: {guarantee.describe(1)}")
     return stream
 
 
-def _designed(asked: Asked, names: int) -> Stream:
+def _designed(asked: Asked, file: Path, names: int) -> Stream:
     """The stream of a strategy file."""
-    if not asked.file.suffix and not asked.file.exists():
+    if not file.suffix and not file.exists():
         raise FileError(
-            f"cannot read '{asked.file}': there is no such file; FILE is what `pmldesign optimize"
-            f" WORKLOAD --epsilon 1 --delta 1e-6 --noise gaussian -o FILE.npz` writes, or {ENDLESS}"
+            f"cannot read '{file}': there is no such file; FILE is written by `pmldesign optimize"
+            f" WORKLOAD --epsilon 1 --delta 1e-6 --noise gaussian -o FILE.npz`, or is {ENDLESS}"
         )
-    measured = read_strategy(asked.file)
+    measured = read_strategy(file)
     schema = asked.question.takes_part or measured.participation
     if isinstance(schema, PersonRows):
         raise InvalidInputError(
             f"a stream is about steps, not rows of a table; participation {schema} is for"
             " `pmldesign release`"
         )
-    guarantee = _guarantee(asked.file, asked.promise)
+    guarantee = _guarantee(file, asked.promise)
     scale = unit_scale(guarantee)
-    workload, series = _question(asked.file, measured, asked.workload), 1
+    workload, series = _question(file, measured, asked.workload), 1
     if workload is not None:
         workload, series = series_of(workload)
     one = one_series(measured, measured.cells if workload is None else workload.shape[1])
@@ -327,7 +347,7 @@ def _question(file: Path, strategy: Strategy, workload: str | None) -> Workload 
         workload = read_question(file)
         if workload is None:
             raise InvalidInputError(
-                f"{file.name} does not say what it answers; give --workload, such as"
+                f"{file.name} contains no workload; add for example --workload"
                 f" prefix:{strategy.cells}"
             )
     return load_workload(workload)

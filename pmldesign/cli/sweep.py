@@ -22,30 +22,33 @@ class Asked:
 
     study: Path = argument(click.Path(path_type=Path), metavar="STUDY")
     output: Path | None = option(
-        "Of the rows: .sqlite. Default: the name of STUDY with .sqlite, in this folder.",
+        "File for the rows: .sqlite. Default: the name of STUDY with .sqlite, in this folder.",
         "-o",
         "--output",
     )
-    jobs: int | None = option("Settings at a time; 1 by default, for a cluster all that it has.")
+    jobs: int | None = option(
+        "Number of settings at a time. Default: 1, or all workers of a cluster."
+    )
     backend: Any = option(
-        "Where: processes here (the jobs extra), or a cluster (the dask or ray extra).",
+        "Backend: processes on this machine (jobs extra), or a cluster (dask or ray extra).",
         default="loky",
         type=click.Choice([*NEEDS]),
     )
     address: str | None = option(
-        "Of the cluster's scheduler; without it one is started here.", metavar="URL"
+        "Address of the scheduler of a cluster. Default: a new one on this machine.", metavar="URL"
     )
-    restart: bool = option("Forget the rows that the file has.")
+    restart: bool = option("Delete the rows that the file contains.")
     outputs: Outputs = group(plot=None)
 
 
 @as_command("sweep", Asked)
 def command(asked: Asked) -> None:
-    """Compute the rows of a STUDY: workloads x p x guarantees x strategies.
+    """Compare strategies over a STUDY: workloads x p x guarantees x strategies.
 
-    STUDY is a TOML file (docs/guides/studies.md). Rows are kept in FILE as they are computed; the
-    same command goes on where it was stopped, by Ctrl-C, a limit of a cluster, or a failure of
-    power.
+    STUDY is a TOML file. Rows are kept as they are computed; run the same command again to
+    continue an interrupted study.
+
+    Example: pmldesign sweep study.toml --jobs 4 --table rows.csv
     """
     with progress() as report:
         result = sweep(

@@ -21,7 +21,13 @@ from pmldesign.cli.options.fields import (
     strategy_output,
 )
 from pmldesign.cli.options.promises import PromiseOptions, at_alpha, own_grid, require_alpha_fits
-from pmldesign.cli.options.questions import LimitOptions, QuestionOptions, WorkloadName
+from pmldesign.cli.options.questions import (
+    TOTAL,
+    WORKLOAD_HELP,
+    LimitOptions,
+    QuestionOptions,
+    WorkloadName,
+)
 from pmldesign.designs.targets.accuracy import Targets, as_targets, named_targets
 from pmldesign.designs.targets.least import BUDGET_GAP, least_budget
 from pmldesign.errors import InvalidInputError, NotConvergedError
@@ -35,17 +41,18 @@ from pmldesign_solvers.operators.deadline import Effort
 
 LEAST: dict[str, Any] = {
     "epsilon": None,
-    "delta": {"help": "Delta of DP, or the failure probability of PML, in (0, 1)."},
+    "delta": {"help": "Delta of DP, or failure probability of PML, in (0, 1). Default: 0."},
     "guarantee": {
         "help": "Guarantee with an open budget, instead of --delta and --alpha: dp, dp:delta=1e-6,"
         " zcdp, gdp, renyi:8 or pml:alpha=0.1,delta=1e-6,failure=slack.",
-        "metavar": "KIND[:KEY=VALUE...]",
+        "metavar": "KIND:KEY=VALUE,...",
     },
-    "noise": {"help": "Kind of noise; auto chooses the smaller budget."},
+    "noise": {"help": "Kind of noise; auto chooses the smallest budget."},
 }
 """The options of a guarantee whose budget is looked for."""
 GAP = {
-    "help": "Gaussian noise: stop when enough / at_least - 1 is at most this.",
+    "help": "Relative gap between the bounds on the budget at which the search stops (Gaussian"
+    " noise).",
     "default": BUDGET_GAP,
 }
 
@@ -55,16 +62,15 @@ class AccuracyOptions:
     """A standard deviation or a half-width, for all queries or for each."""
 
     std: str | None = option(
-        "Largest standard deviation: a number, a file with one number for each query, or numbers"
-        " for tables and queries by name (sex=5,age=10); a first number without a name holds for"
-        " all others (20,sex=5).",
+        "Maximum standard deviation: a number, a file with a number for each query, or numbers for"
+        " tables by name, such as sex=5,age=10 or 20,sex=5 (20 for all others).",
         metavar="NUMBER|FILE|NAME=NUMBER,...",
     )
     half_width: str | None = option(
-        "Largest half-width of the intervals at --level, written as for --std.",
+        "Maximum half-width of the intervals at --level, written as for --std.",
         metavar="NUMBER|FILE|NAME=NUMBER,...",
     )
-    level: float = option("Confidence level of these intervals, in (0, 1).", default=0.95)
+    level: float = option("Confidence level of --half-width, in (0, 1).", default=0.95)
 
     def of(self, queries: Workload, text: str) -> Targets:
         """The targets that the options describe.
@@ -117,7 +123,7 @@ class Asked:
     workload: str = argument(WorkloadName())
     accuracy: AccuracyOptions = group()
     promise: PromiseOptions = group(**LEAST)
-    limits: LimitOptions = group(rel_gap=GAP, time_limit={"help": "For everything."})
+    limits: LimitOptions = group(rel_gap=GAP, time_limit=TOTAL)
     output: Path | None = strategy_output()
     outputs: ReportOutputs = group(plot=drawing("delta against epsilon"))
     question: QuestionOptions = group()
@@ -125,13 +131,14 @@ class Asked:
     own_grid: bool | None = own_grid("where it gains 5 % or more")
 
 
-@as_command("target", Asked)
+@as_command("target", Asked, epilog=WORKLOAD_HELP)
 def command(asked: Asked) -> None:
-    """Find the least budget at which every query of WORKLOAD is accurate enough.
+    """Find the smallest privacy budget at which every query of WORKLOAD is accurate enough.
 
-    WORKLOAD is as for `pmldesign optimize`. The accuracy is a standard deviation or a half-width
-    for all queries, or one for each query or part. Without --delta or --guarantee the noise is
-    Laplace noise.
+    The accuracy is --std or --half-width. Without --delta and --guarantee the noise is Laplace
+    noise.
+
+    Example: pmldesign target sex*age --schema schema.json --half-width 5 -o design.npz
     """
     noise, gap = asked.promise.noise, asked.limits.rel_gap
     public = asked.question.public(asked.promise.neighbours)

@@ -28,7 +28,7 @@ class Asked:
 
     file: Path = argument(click.Path(path_type=Path))
     workload: str | None = option(
-        "The queries that a strategy answers; by default those that FILE names.",
+        "Workload that a strategy answers. Default: the workload that FILE names.",
         type=WorkloadName(),
         metavar="WORKLOAD",
     )
@@ -38,12 +38,13 @@ class Asked:
 
 @as_command("verify", Asked)
 def command(asked: Asked) -> None:
-    """Check every number that FILE claims, from its arrays and the definitions alone.
+    """Recompute every number that FILE claims, from its arrays and the definitions.
 
-    FILE is a strategy file of `pmldesign optimize` (.npz), the manifest of `pmldesign release` or a
-    table beside it, the certificate of `pmldesign envelope` (.json), or the state of `pmldesign
-    stream prefix:inf`. The exit code is 7 if a
-    claim does not hold, and 8 if one was not checked.
+    FILE is a strategy of `pmldesign optimize` (.npz), a table or manifest of `pmldesign release`, a
+    certificate of `pmldesign envelope` (.json), or a state of `pmldesign stream prefix:inf`. The
+    exit code is 7 if a claim is false, and 8 if one was not checked.
+
+    Example: pmldesign verify strategy.npz
     """
     workload, question = asked.workload, replace(asked.question, weights=None)
     queries = None if workload is None else question.queries(workload, note)

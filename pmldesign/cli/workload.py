@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pmldesign.cli.documents.document import Document, Section, Table, note
 from pmldesign.cli.options.fields import Outputs, argument, as_command, group, option
-from pmldesign.cli.options.questions import QuestionOptions, WorkloadName
+from pmldesign.cli.options.questions import WORKLOAD_HELP, QuestionOptions, WorkloadName
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import write_workload
 from pmldesign.workloads import Workload, named_workloads
@@ -18,17 +18,16 @@ class Asked:
     """The options of the command."""
 
     workload: str | None = argument(WorkloadName(), required=False)
-    output: Path | None = option("Write the matrix: .npy, .npz, .csv or .mtx.", "-o", "--output")
+    output: Path | None = option("File for the matrix: .npy, .npz, .csv or .mtx.", "-o", "--output")
     question: QuestionOptions = group(participation=None, known=None, weights=None)
     outputs: Outputs = group(plot=None, table=None)
 
 
-@as_command("workload", Asked)
+@as_command("workload", Asked, epilog=WORKLOAD_HELP)
 def command(asked: Asked) -> None:
-    """Show a workload, or write it to a file. Without WORKLOAD, list the names.
+    """Show WORKLOAD or write it to a file; without WORKLOAD, list the names.
 
-    WORKLOAD is a name such as prefix:64, names joined by * for products and by + for unions, a
-    .npy, .npz, .csv or .mtx file, or - for standard input.
+    Example: pmldesign workload "prefix:8*identity:2" -o workload.npy
     """
     if asked.workload is not None:
         queries = asked.question.queries(asked.workload, note)
@@ -36,7 +35,7 @@ def command(asked: Asked) -> None:
             write_workload(asked.output, queries)
         asked.outputs.deliver(_one(queries, asked.output))
     elif asked.output is not None:
-        raise InvalidInputError("-o needs a WORKLOAD to write; try prefix:64")
+        raise InvalidInputError("-o needs a WORKLOAD; try for example prefix:64")
     else:
         asked.outputs.deliver(_names())
 

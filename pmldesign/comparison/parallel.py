@@ -84,7 +84,9 @@ class Workers:
                 f"backend must be one of {', '.join(NEEDS)}, got {self.backend!r}"
             )
         if self.address is not None and self.backend == "loky":
-            raise InvalidInputError("address is that of a cluster: give backend dask or ray too")
+            raise InvalidInputError(
+                "address is that of a cluster: pass `backend='dask'` or 'ray' too"
+            )
         package, extra = NEEDS[self.backend]
         if not self.here:
             asked = f"jobs = {self.jobs}" if extra == "jobs" else f"backend {self.backend}"

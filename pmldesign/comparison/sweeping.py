@@ -214,7 +214,7 @@ def _missing(
             raise FileError(
                 f"{str(path)!r} has rows that this study does not ask for, or not with these"
                 f" settings or this version, such as {strange[0]} at p = {strange[1]}; give"
-                " another file, or --restart"
+                " another file, or `restart`"
             )
         present = {unit for (unit,) in database.execute("SELECT DISTINCT unit FROM rows")}
     return [unit for unit in units if unit.key not in present]

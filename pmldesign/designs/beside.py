@@ -36,7 +36,7 @@ def solve_beside(workload: Workload, p: float, options: DesignOptions, solve: So
     if not options.replace:
         raise beside_records(workload.public.name)
     if options.method != "scaling":
-        raise InvalidInputError("known answers are for method 'scaling'; leave the method out")
+        raise InvalidInputError("known answers are for method 'scaling'; remove `method`")
     if workload.public.groups is not None:
         nested = nested_of(workload)
         if nested is None or workload.inner is not nested:

@@ -58,7 +58,7 @@ def cube_design(
     if not is_small(workload) or not Noise.CUBE.has_error(p):
         raise InvalidInputError(
             f"a design for cube noise is for workloads of rank up to {MOST_MEASURED} on up to"
-            f" {WRITTEN_CELLS} cells, and even p or inf; take noise 'laplace', or name a strategy"
+            f" {WRITTEN_CELLS} cells, and even p or inf; use `noise='laplace'`, or name a strategy"
         )
     matrix = near_one(workload.beside(public_for(workload, neighbours)))[0].to_dense()
     solution = solve(

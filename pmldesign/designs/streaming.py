@@ -35,13 +35,13 @@ def require_streaming(workload: Workload, relation: Neighbours, *, full_rank: bo
     """
     if relation is Neighbours.REPLACE:
         raise InvalidInputError(
-            "--streaming is for add-remove neighbours: with a public total a strategy has rank"
-            " cells - 1 and no lower-triangular form; leave it out"
+            "`streaming` is for add-remove neighbours: with a public total a strategy has rank"
+            " cells - 1 and no lower-triangular form; remove `streaming`"
         )
     if workload.as_tables() is not None:
         raise InvalidInputError(
-            "--streaming is for workloads whose cells have an order in time; marginals and tables"
-            " have none; leave it out"
+            "`streaming` is for workloads whose cells have an order in time; marginals and tables"
+            " have none; remove `streaming`"
         )
     if workload.running_sums is not None:
         return
@@ -49,8 +49,9 @@ def require_streaming(workload: Workload, relation: Neighbours, *, full_rank: bo
     # the programs may return more measurements than the rank of the workload
     if full_rank and any(_rank(factor) < factor.shape[1] for factor in factors):
         raise InvalidInputError(
-            f"--streaming needs a workload of rank {workload.shape[1]}, one for each cell, and"
-            f" {workload.name!r} has less: add queries that tell all cells apart, or leave it out"
+            f"`streaming` needs a workload of rank {workload.shape[1]}, one for each cell, and"
+            f" {workload.name!r} has less: add queries that tell all cells apart, or remove"
+            " `streaming`"
         )
     for factor in factors:
         early = first_early(factor)
@@ -58,9 +59,9 @@ def require_streaming(workload: Workload, relation: Neighbours, *, full_rank: bo
             query, cell = early
             of = "" if factor is workload else f" of the factor {factor.name!r}"
             raise InvalidInputError(
-                f"--streaming answers query i when cell i arrives, but {factor.row_label(query)}"
+                f"`streaming` answers query i when cell i arrives, but {factor.row_label(query)}"
                 f"{of} needs cell {cell}, which comes later: order the queries of"
-                f" {workload.name!r} by their last cells, or leave it out"
+                f" {workload.name!r} by their last cells, or remove `streaming`"
             )
 
 

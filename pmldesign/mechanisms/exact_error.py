@@ -58,8 +58,8 @@ class ReleaseArguments(TypedDict, total=False):
     ledger: pmldesign.Ledger | str | Path | None
     budget: pmldesign.Budget | str | None
     plan: pmldesign.Plan | str | None
-    people: str | None
-    same_people: bool
+    population: str | None
+    confirm_same_population: bool
     own_grid: bool | None
     counted: bool
     sampler: Callable[..., Any]
@@ -341,7 +341,7 @@ class Mechanism(Drawn, Displayed):
         if self.noise is not Noise.GAUSSIAN or on_priors or not neighbours:
             raise InvalidInputError(
                 "a stream needs Gaussian noise and add-remove neighbours, of numbers also replace"
-                " ones beside the number of records alone; give noise='gaussian'"
+                " ones beside the number of records alone; pass `noise='gaussian'`"
             )
 
     @property

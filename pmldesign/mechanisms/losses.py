@@ -54,7 +54,9 @@ def leakage(
     """
     measured, noise = as_strategy(strategy), member("noise", noise, Noise)
     if noise is Noise.LAPLACE and epsilon is not None:
-        raise InvalidInputError("epsilon is for noise 'gaussian'; leave it out")
+        raise InvalidInputError(
+            "epsilon is for Gaussian noise; remove `epsilon` or pass `noise='gaussian'`"
+        )
     promises = _promises(noise, alpha, epsilon)
     shown: dict[str, Any] = {"scale": scale, "alpha": alpha}
     if noise is Noise.LAPLACE:
@@ -131,7 +133,7 @@ def _promises(
         return {"leakage_upper": PML(1.0 if epsilon is None else epsilon, alpha)}
     if epsilon is None:
         raise InvalidInputError(
-            "Gaussian noise leaks any amount with some probability; give epsilon to see it"
+            "Gaussian noise leaks any amount with some probability; pass `epsilon` to see it"
         )
     return {
         "slack": ApproxPML(epsilon, 0.5, alpha),

@@ -89,7 +89,7 @@ def _figure(points: Sequence[PlottedRow]) -> Figure:
     if len(panels) > MAX_PANELS:
         raise InvalidInputError(
             f"the picture would have {len(panels)} panels, at most {MAX_PANELS} can be drawn; "
-            "take fewer workloads, p or parameters at a time, or the table (--table, to_frame)"
+            "take fewer workloads, p or parameters at a time, or write the table instead"
         )
     columns = min(3, len(panels))
     height = -(-len(panels) // columns)

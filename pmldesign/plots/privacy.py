@@ -38,7 +38,7 @@ def privacy_figure(curves: Mapping[str, PrivacyCurve]) -> Figure:
         InvalidInputError: no noise, or nothing to protect.
     """
     if not all(0 < max(curve.ratios) < np.inf for curve in curves.values()):
-        raise InvalidInputError("there is no noise whose delta could be drawn; leave --plot out")
+        raise InvalidInputError("there is no noise whose delta could be drawn; remove the plot")
     figure, axes = one_axes(6, 4.2)
     end = max(curve.epsilon(LEAST_DELTA) for curve in curves.values())
     epsilons = np.linspace(0, end, POINTS)

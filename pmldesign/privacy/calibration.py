@@ -273,9 +273,9 @@ def _require_possible(guarantee: Guarantee, noise: Noise) -> None:
     if not guarantee.pml:
         raise InfeasibleError(
             "noise 'gaussian' meets epsilon-DP at no scale: likelihood ratios are unbounded; "
-            "use noise 'laplace', or add a delta"
+            "use `noise='laplace'`, or pass `delta`"
         )
     raise InfeasibleError(
         "noise 'gaussian' meets epsilon-PML below log(1/alpha) at no scale: far outputs give "
-        "the cell of a record away; use noise 'laplace', or add a delta"
+        "the cell of a record away; use `noise='laplace'`, or pass `delta`"
     )

@@ -211,7 +211,7 @@ def cube_error(reconstruction: ArrayLike, *, p: float, scale: float = 1.0) -> fl
     if not Noise.CUBE.has_error(p):
         raise InvalidInputError(
             f"p must be an even number up to {LARGEST_EVEN}, or inf, for cube noise, got {p};"
-            " use such a p, or noise 'laplace'"
+            " use such a p, or `noise='laplace'`"
         )
     return scale * unit_error(finite_matrix("reconstruction", reconstruction), p)
 
@@ -226,7 +226,7 @@ def laplace_exponent(p: float) -> float:
     if not Noise.LAPLACE.has_error(p):
         raise InvalidInputError(
             f"p must be at most {LARGEST_EXPONENT:.0f} or inf for Laplace noise, got {p}; use inf,"
-            " or noise 'gaussian'"
+            " or `noise='gaussian'`"
         )
     return p
 

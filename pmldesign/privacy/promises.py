@@ -145,7 +145,7 @@ class OneRecord(Promise):
         if self.public_answers and self.neighbours is not Neighbours.REPLACE:
             raise InvalidInputError(
                 f"known answers ({self.public_answers}) stay as they are when a record is replaced,"
-                " not when one is added or removed; take neighbours 'replace'"
+                " not when one is added or removed; use `neighbours='replace'`"
             )
 
     def about(self, cells: int) -> str:  # noqa: ARG002 - the same question to every guarantee

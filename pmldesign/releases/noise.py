@@ -244,7 +244,7 @@ def exact_noise(mechanism: Mechanism, *, denominator: int = 1) -> ExactNoise:
         InvalidInputError: there is no guarantee, or no noise, or D does not fit the guarantee.
     """
     if mechanism.calibration is None or mechanism.scale == 0:
-        raise InvalidInputError("a release needs a guarantee that asks for noise; give epsilon")
+        raise InvalidInputError("a release needs a guarantee that asks for noise; pass `epsilon`")
     guarantee = mechanism.calibration.guarantee
     public, cells = mechanism.workload.public, mechanism.workload.shape[1]
     if public.kind == "tables" and cells > WRITTEN_CELLS:
@@ -319,7 +319,7 @@ def calibrated_on(
         if kind is Noise.LAPLACE:
             raise InvalidInputError(
                 "a release with rho, mu or Renyi privacy has Gaussian noise: the curves of Laplace"
-                " noise are for continuous noise; take noise 'gaussian', or epsilon"
+                " noise are for continuous noise; use `noise='gaussian'`, or a guarantee of epsilon"
             )
         sigma = gaussian_scale(distance, guarantee.gaussian_square)
     elif isinstance(guarantee, ApproxDP):

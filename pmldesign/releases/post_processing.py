@@ -159,9 +159,9 @@ def require_whole_cells(schema: Schema | None, public: Public) -> None:
     if public.several:
         raise InvalidInputError(
             f"whole cells beside several known tables, {public.name!r}, need not add up to all of"
-            " them; leave integers out"
+            " them; remove `integers`"
         )
     if schema is not None and schema.denominator > 1:
         raise InvalidInputError(
-            "whole cells are counts, and numbers are spread over cells; leave integers out"
+            "whole cells are counts, and numbers are spread over cells; remove `integers`"
         )

@@ -263,8 +263,8 @@ def release(
     ledger: Ledger | PathName | None = None,
     budget: Budget | str | None = None,
     plan: Plan | str | None = None,
-    people: str | None = None,
-    same_people: bool = False,
+    population: str | None = None,
+    confirm_same_population: bool = False,
     own_grid: bool | None = None,
     counted: bool = False,
     sampler: Sampler = draw,
@@ -286,8 +286,9 @@ def release(
         budget: with which a new ledger begins, such as "epsilon=3,delta=1e-6".
         plan: the noise of all releases of a new ledger, such as "4*laplace:0.1 + gaussian:0.5,1e-7"
             (`Plan.parse`).
-        people: what the people of the ledger are called.
-        same_people: whether data of another content than before are about the same people.
+        population: name of the population that the ledger is about.
+        confirm_same_population: whether data that differ from those of earlier releases are about
+            the same population.
         own_grid: whether Laplace noise is drawn on the whole numbers that are measured: less noise,
             of which epsilon alone is claimed, and no plan has it; None for as the mechanism has it.
         counted: whether the file of people has combinations of values with counts, as the query of
@@ -313,7 +314,8 @@ def release(
         sampler=sampler,
     )
     told: dict[str, Any] = {"budget": budget, "plan": plan}
-    account = ledger_of(ledger, people=people, same_people=same_people, **told)
+    told |= {"population": population, "confirm_same_population": confirm_same_population}
+    account = ledger_of(ledger, **told)
     people_there = people_of(data, prepared.schema, counted=counted)
     published = carry_out(prepared, people_there, ledger=account, sampler=sampler)
     return replace(published, library=frame_library(data))

@@ -96,7 +96,7 @@ def require_in_row_space(name: str, matrix: Array, inverse: Array, workload: Wor
     if not workload.public and sums <= 1e-9 * np.abs(matrix).sum(axis=1).max():
         remedy = (
             "it says nothing about the number of records, as is right where that is public: "
-            "take neighbours 'replace', or add a query for the total"
+            "use `neighbours='replace'`, or add a query for the total"
         )
     raise InvalidInputError(
         f"strategy {name!r} cannot answer {workload.row_label(int(missed[0]))}: "

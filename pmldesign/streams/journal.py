@@ -58,7 +58,7 @@ class Corrections:
         if not isinstance(schema, Participation) or schema.times == 1:
             raise InvalidInputError(
                 f"a correction of step {step} is a second participation of whom it is about, and"
-                " this stream is for one; design it with --participation 2,min-sep=1"
+                " this stream is for one; design it with `participation=2,min-sep=1`"
             )
         people = [step, *(first for first, later in self._later.items() if step in later)]
         for first in people:
@@ -120,7 +120,7 @@ class Journal(Owned):
         """Take the names that a state holds; by others, numbers would get into another series."""
         same = self.names == held if self.names else len(held) == self.stream.series
         if held and not same:
-            got = f"--series {','.join(self.names)}" if self.names else "no names"
+            got = f"`series={','.join(self.names)}`" if self.names else "no names"
             raise InvalidInputError(f"its series are {','.join(held)}, in this order; got {got}")
         self.names = held or self.names
 

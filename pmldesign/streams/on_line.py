@@ -171,7 +171,7 @@ def unit_scale(guarantee: Guarantee) -> float:
     if others or not guarantee.admits(Noise.GAUSSIAN):
         raise InvalidInputError(
             f"a stream has Gaussian noise and add-remove or replace neighbours, not {guarantee!r};"
-            " take for example --epsilon 1 --delta 1e-6, and a FILE that was designed for it"
+            " use for example `epsilon=1` and `delta=1e-6`, and a strategy designed for them"
         )
     return calibrate([[1.0, 0.0]], guarantee, noise="gaussian").scale
 

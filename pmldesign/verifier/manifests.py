@@ -111,7 +111,7 @@ def check_schema(content: Header, schema: str | None, checks: Checks) -> None:
         same = stated == schema
         checks.state("schema", same, "hash of the schema" if same else reason)
     elif stated is not None:
-        checks.unchecked("schema", "the manifest has its hash; give --schema")
+        checks.unchecked("schema", "the manifest has its hash; pass `schema`")
 
 
 def check_sampler(content: Header, checks: Checks) -> None:

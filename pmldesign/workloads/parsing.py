@@ -212,7 +212,7 @@ def _parse_factor(text: str) -> Workload:
         raise InvalidInputError(
             f"unknown workload {_shown(name)}; {hint}known are "
             + ", ".join(entry.sizes for entry in entries.values())
-            + "; names of attributes need --schema"
+            + "; names of attributes need `schema`"
         )
     entry = entries[name]
     if entry.file:

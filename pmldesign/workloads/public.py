@@ -170,5 +170,6 @@ def shared_terms(tables: Sequence[frozenset[int]]) -> tuple[tuple[frozenset[int]
 def beside_records(name: str) -> InvalidInputError:
     """Why named answers go with replaced records alone."""
     return InvalidInputError(
-        f"adding or removing a record changes the known answers {name!r}; take neighbours 'replace'"
+        f"adding or removing a record changes the known answers {name!r}; use"
+        " `neighbours='replace'`"
     )

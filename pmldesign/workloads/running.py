@@ -151,7 +151,7 @@ class AllRangesWorkload(Workload):
         """The error for what takes an array of the queries."""
         queries = count_text(self.shape[0])
         return InvalidInputError(
-            f"{self.name} has {queries} queries, too many for an array of them; only --p 2 with"
+            f"{self.name} has {queries} queries, too many for an array of them; only p = 2 with"
             f" add-remove neighbours works; everything does up to all-range:{MOST_ARRAYS}"
         )
 

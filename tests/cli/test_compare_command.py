@@ -338,7 +338,7 @@ def test_printed_scales_and_budgets_are_private(run):
         for key in ("scale", "sensitivity"):
             assert row[key] * (1 - 1e-12) <= float(texts[key]) <= row[key] * (1 + 1e-5)
     for epsilon in epsilons.split(",")[:3]:
-        plan = ["plan", f"2*gaussian:{epsilon},1e-7 + laplace:0.2"]
+        plan = ["ledger", "plan", f"2*gaussian:{epsilon},1e-7 + laplace:0.2"]
         numbers, text = run.json(*plan), run(*plan).stdout
         for key, line in (("epsilon", "together"), ("epsilon_without_plan", "otherwise")):
             (printed,) = re.findall(rf"{line} +epsilon (\S+) at", text)

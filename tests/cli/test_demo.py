@@ -111,7 +111,7 @@ def test_a_missing_extra_is_told_before_anything_is_written(run, monkeypatch, tm
     monkeypatch.setattr("pmldesign.errors.find_spec", lambda _: None)
     result = run("demo", "norm", tmp_path / "shown")
     assert result.exit_code == 2
-    assert "pip install 'pmldesign[release,plot,verify]'" in result.stderr
+    assert "pip install '.[release,plot,verify]'" in result.stderr
     assert not (tmp_path / "shown").exists()
 
 
@@ -120,4 +120,4 @@ def test_a_folder_that_cannot_be_made_is_named(run, tmp_path):
     result = run("demo", "norm", "file/inner")
     assert (result.exit_code, result.stdout) == (6, "")
     assert "cannot make the folder" in result.stderr
-    assert "give another as FOLDER" in result.stderr
+    assert "write another name as FOLDER" in result.stderr

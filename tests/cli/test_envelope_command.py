@@ -32,7 +32,7 @@ def run(*arguments, **options):
 
 
 def test_json_at_one_delta():
-    report = json.loads(run(*RR3, "--delta", "0.5", "--json").stdout)
+    report = json.loads(run(*RR3, "--failure-probability", "0.5", "--json").stdout)
     channel = randomized_response([0.2, 0.3, 0.5], epsilon=1)
     assert report["exact"] == exact_envelope(channel, 0.5).upper
     assert report["cvar"] == cvar_bound(channel, 0.5)
@@ -43,7 +43,7 @@ def test_json_at_one_delta():
 
 
 def test_table_shows_the_same_numbers():
-    result = run(*RR3, "--delta", "0.5")
+    result = run(*RR3, "--failure-probability", "0.5")
     rows = [re.split(r"  +", line) for line in result.stdout.splitlines()]
     values = {row[0]: row[1] for row in rows}
     assert values["exact envelope"] == "0.584265 nats"
@@ -78,7 +78,7 @@ def test_plot_is_written_and_what_it_shows(tmp_path, unarranged):
 
 def test_output_is_the_post_processing(tmp_path):
     path = tmp_path / "post.csv"
-    report = json.loads(run(*RR3, "--delta", "0.5", "--json", "-o", str(path)).stdout)
+    report = json.loads(run(*RR3, "--failure-probability", "0.5", "--json", "-o", str(path)).stdout)
     channel = randomized_response([0.2, 0.3, 0.5], epsilon=1)
     processed = channel.post_process(np.loadtxt(path, delimiter=","))
     assert leakage_quantile(processed, 0.5) == pytest.approx(report["exact"], abs=1e-10)
@@ -98,7 +98,9 @@ def test_channel_and_prior_from_files(tmp_path, extension):
     loaded = load_channel(str(path), str(prior))
     np.testing.assert_array_equal(loaded.matrix, MATRIX)
     assert loaded.prior.tolist() == [0.25, 0.75]
-    report = json.loads(run(str(path), "--prior", str(prior), "--delta", "0.1", "--json").stdout)
+    report = json.loads(
+        run(str(path), "--prior", str(prior), "--failure-probability", "0.1", "--json").stdout
+    )
     assert report["exact"] == exact_envelope(Channel(MATRIX, [0.25, 0.75]), 0.1).upper
 
 
@@ -108,7 +110,7 @@ def test_sparse_files_columns_and_standard_input(tmp_path):
     (tmp_path / "p.csv").write_text("p\n0.25\n0.75\n")
     assert read_prior(tmp_path / "p.csv").tolist() == [0.25, 0.75]
     text = "0.5,0.25,0.25\n0.125,0,0.875\n"
-    piped = run("-", "--prior", "uniform", "--delta", "0.3", "--json", input=text)
+    piped = run("-", "--prior", "uniform", "--failure-probability", "0.3", "--json", input=text)
     assert (
         json.loads(piped.stdout)["exact"] == exact_envelope(Channel(MATRIX, [0.5, 0.5]), 0.3).upper
     )
@@ -122,9 +124,9 @@ def test_a_one_dimensional_channel_file_is_one_row(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([*RR3], "give --delta"),
-        ([*RR3, "--curve", "-o", "x.csv"], "give --delta"),
-        (["rr:3,eps=1", "--delta", "0.1"], "Missing option '--prior'"),
+        ([*RR3], "--failure-probability"),
+        ([*RR3, "--curve", "-o", "x.csv"], "--failure-probability"),
+        (["rr:3,eps=1", "--failure-probability", "0.1"], "Missing option '--prior'"),
         ([*RR3, "--curve", "--points", "1"], "is not in the range"),
     ],
 )
@@ -137,15 +139,43 @@ def test_wrong_usage(arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ([*RR3, "--delta", "0"], InvalidInputError, "delta must be in"),
-        ([*RR3, "--delta", "nan"], InvalidInputError, "delta must be in"),
-        (["rr:3,eps=1", "--prior", "0.5,0.5", "--delta", "0.1"], InvalidInputError, "3 entries"),
-        (["missing.csv", "--prior", "uniform", "--delta", "0.1"], FileError, "cannot read"),
-        (["rr:3,eps=1", "--prior", "missing.csv", "--delta", "0.1"], FileError, "cannot read"),
-        (["no-such-name", "--prior", "uniform", "--delta", "0.1"], FileError, "no extension"),
+        (
+            [*RR3, "--failure-probability", "0"],
+            InvalidInputError,
+            "--failure-probability must be in",
+        ),
+        (
+            [*RR3, "--failure-probability", "nan"],
+            InvalidInputError,
+            "--failure-probability must be in",
+        ),
+        (
+            ["rr:3,eps=1", "--prior", "0.5,0.5", "--failure-probability", "0.1"],
+            InvalidInputError,
+            "3 entries",
+        ),
+        (
+            ["missing.csv", "--prior", "uniform", "--failure-probability", "0.1"],
+            FileError,
+            "cannot read",
+        ),
+        (
+            ["rr:3,eps=1", "--prior", "missing.csv", "--failure-probability", "0.1"],
+            FileError,
+            "cannot read",
+        ),
+        (
+            ["no-such-name", "--prior", "uniform", "--failure-probability", "0.1"],
+            FileError,
+            "no extension",
+        ),
         ([*RR3, "--plot", "no/such/folder/x.png"], FileError, "there is no folder"),
         ([*RR3, "--plot", "x.bmp"], FileError, r"\.png, \.pdf, \.svg"),
-        ([*RR3, "--delta", "0.1", "-o", "no/such/x.csv"], FileError, "there is no folder"),
+        (
+            [*RR3, "--failure-probability", "0.1", "-o", "no/such/x.csv"],
+            FileError,
+            "there is no folder",
+        ),
     ],
 )
 def test_errors_name_the_argument(arguments, error, message):

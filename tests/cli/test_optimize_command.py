@@ -206,7 +206,7 @@ def test_a_wider_gap_is_enough_when_asked_for(run):
 
 @pytest.mark.parametrize(
     ("options", "status"),
-    [(["--max-steps", 2], "iteration_limit"), (["--time-limit", 1e-9], "time_limit")],
+    [(["--time-limit", 1e-9], "time_limit")],
 )
 def test_limits_show_and_write_the_best_so_far_and_exit_3(
     run, tmp_path, monkeypatch, options, status
@@ -266,7 +266,6 @@ def test_the_written_file_is_announced_and_replaces_an_older_one(run, tmp_path):
 def test_options_may_repeat_their_defaults_where_they_count(run):
     options = ["--method", "dual", "--solver", "CLARABEL", "--rel-gap", "1e-3"]
     assert run("optimize", "prefix:3", *options).exit_code == 0
-    assert run("optimize", "prefix:3", "--max-steps", 1000).exit_code == 0
 
 
 def test_a_wide_workload_is_written_and_shown_without_matrices_of_all_cells_squared(run, tmp_path):
@@ -313,7 +312,7 @@ def test_ctrl_c_in_the_design_is_the_end_of_bounds_and_rows(run, monkeypatch, si
     never = Mock(side_effect=AssertionError)
     monkeypatch.setattr(Optimized, "bound", property(never))
     monkeypatch.setattr(baselines, "baseline", never)
-    few = ["--max-steps", 1, "--rel-gap", 1e-9]
+    few = ["--time-limit", 1e-9, "--rel-gap", 1e-9]
     result = run("optimize", "prefix:8", "--epsilon", 1, "--delta", 1e-6, *few, "--json")
     assert [row["name"] for row in json.loads(result.stdout)["strategies"]] == ["design"]
     assert result.exit_code == 3

@@ -257,12 +257,12 @@ def test_automatic_noise_is_one_for_which_the_ledger_has_room(run, people):
 
 
 def test_the_command_shows_what_a_plan_costs(run):
-    shown = run.json("plan", "200*laplace:0.01")
+    shown = run.json("ledger", "plan", "200*laplace:0.01")
     assert shown["releases"] == [{"noise": "laplace", "ratio": 0.01, "count": 200}]
     assert shown["epsilon"] < 0.6
     assert shown["epsilon_without_plan"] == pytest.approx(2)
-    assert "epsilon 0.5702" in run("plan", "200*laplace:0.01").stdout
-    assert run("plan", "laplace").exit_code == 2
+    assert "epsilon 0.5703" in run("ledger", "plan", "200*laplace:0.01").stdout
+    assert run("ledger", "plan", "laplace").exit_code == 2
 
 
 def test_ctrl_c_in_the_design_costs_nothing_and_a_signal_after_payment_loses_nothing(
@@ -325,6 +325,6 @@ def test_data_before_the_workload_get_a_hint(run, people):
     words = ["people.csv", "sex*age", "--schema", "schema.json", "--epsilon", "1", "-o", "t.csv"]
     refused = run("release", *words)
     assert refused.exit_code == 6
-    assert "WORKLOAD comes first, DATA after it" in refused.stderr
+    assert "WORKLOAD comes first, then DATA" in refused.stderr
     other = run("release", "sex", "none.csv", *words[2:])
     assert other.stderr == "error: cannot read 'none.csv': there is no such file\n"

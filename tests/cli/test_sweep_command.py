@@ -87,7 +87,7 @@ def test_ctrl_c_keeps_what_is_done(run, study, monkeypatch):
         (["none.toml"], 6, "cannot read 'none.toml'"),
         (["study.toml", "-o", "rows.txt"], 6, "ends in .sqlite"),
         (["study.toml", "--jobs", "0"], 2, "jobs must be a whole number of at least 1, got 0"),
-        (["study.toml", "--address", "tcp://a:1"], 2, "give backend dask or ray too"),
+        (["study.toml", "--address", "tcp://a:1"], 2, "--backend dask"),
         (["study.toml", "--backend", "slurm"], 2, "'slurm'"),
     ],
 )

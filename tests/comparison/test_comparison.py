@@ -248,7 +248,7 @@ def test_jobs_are_checked(monkeypatch):
         with pytest.raises(InvalidInputError, match="jobs must be a whole number of at least 1"):
             compare_all(["prefix:4"], ["tree"], jobs=jobs)
     monkeypatch.setattr(pmldesign.errors, "find_spec", lambda _: None)
-    with pytest.raises(InvalidInputError, match=r"pip install 'pmldesign\[jobs\]'"):
+    with pytest.raises(InvalidInputError, match=r"pip install '\.\[jobs\]'"):
         compare_all(["prefix:4"], ["tree"], jobs=2)
     assert compare_all(["prefix:4"], ["tree"], jobs=1)[0].rows
 

@@ -81,7 +81,7 @@ def test_what_workers_cannot_be_is_refused(monkeypatch):
     with pytest.raises(InvalidInputError, match="backend must be one of loky, dask, ray"):
         Workers(backend="slurm")
     monkeypatch.setattr("pmldesign.errors.find_spec", lambda name: None)
-    with pytest.raises(InvalidInputError, match=r"needs ray; .*pip install 'pmldesign\[ray\]'"):
+    with pytest.raises(InvalidInputError, match=r"needs ray; .*pip install '\.\[ray\]'"):
         Workers(backend="ray")
 
 

@@ -175,7 +175,7 @@ def test_many_questions_are_not_tried():
     assert list(found.searches) == [Noise.LAPLACE]
     with pytest.raises(InvalidInputError, match="rank up to 16"):
         optimize("prefix:24", pml.PureDP(1), noise="cube")
-    with pytest.raises(InvalidInputError, match="targets are for noise"):
+    with pytest.raises(InvalidInputError, match="targets are for Gaussian and Laplace noise"):
         pml.least_budget("parity:4,1", pml.PureDP(1), targets=10, noise="cube")
 
 

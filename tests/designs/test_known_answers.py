@@ -155,7 +155,7 @@ def test_known_answers_of_strategy_and_guarantee_agree():
         pml.calibrate(design, pml.PureDP(1, "replace"), noise="laplace")
     with pytest.raises(InvalidInputError, match="same known answers"):
         pml.calibrate("prefix:6", pml.PureDP(1, "replace", NAME), noise="laplace")
-    with pytest.raises(InvalidInputError, match="take neighbours 'replace'"):
+    with pytest.raises(InvalidInputError, match="use `neighbours='replace'`"):
         pml.PureDP(1, known=NAME)
     with pytest.raises(InvalidInputError, match="differential privacy"):
         pml.optimize("prefix:6", guarantee=pml.PML(1, 0.01), known=NAME)

@@ -252,7 +252,7 @@ def test_exchangeable_attributes_of_which_some_are_known():
 
 def test_what_is_refused():
     known = "marginals:2,3,ways=1"
-    with pytest.raises(InvalidInputError, match="take neighbours 'replace'"):
+    with pytest.raises(InvalidInputError, match="use `neighbours='replace'`"):
         pml.optimize("histogram:2*histogram:3", known=known).best.strategy.sensitivity_under(
             "add-remove", "l2"
         )

@@ -122,8 +122,9 @@ def _called(
     return result
 
 
-def _in_script(line: str, folder: Path) -> None:
-    click.echo(_called(line.removeprefix("pmldesign "), folder).stdout, nl=False)
+def _in_script(line: str, folder: Path, *, quiet: bool = False) -> None:
+    printed = _called(line.removeprefix("pmldesign "), folder).stdout
+    click.echo("" if quiet else printed, nl=False)
 
 
 def _in_process(line: re.Match[str], folder: Path, width: int | None) -> str:

@@ -30,7 +30,7 @@ def test_an_entry_of_the_registry_says_what_was_promised_together(tmp_path):
         noisy = mechanism("identity", "histogram:3", guarantee=guarantee, noise=noise)
         begun = {"ledger": tmp_path / "l", "budget": "epsilon=2,delta=1e-6,pure=1"}
         release(noisy, tmp_path / "x.npy", **begun)
-        shown = CliRunner().invoke(main, ["ledger", str(tmp_path / "l"), "--json"]).stdout
+        shown = CliRunner().invoke(main, ["ledger", "show", str(tmp_path / "l"), "--json"]).stdout
         loss = example.entry(json.loads(shown))["deployment"]["privacy_loss"]
         assert loss["privacy_parameters"] == pytest.approx(expected, abs=2e-6)
         assert loss["privacy_parameters"]["epsilon"] >= 0.25

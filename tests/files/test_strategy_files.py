@@ -227,7 +227,7 @@ def test_neighbours_are_advised_only_where_they_are_others(neighbours):
     contrast = Strategy("contrast", np.array([[1.0, -1, 0, 0]]))
     with pytest.raises(InvalidInputError, match="cannot answer") as caught:
         answer(contrast, parse_workload("prefix:4"), Neighbours(neighbours))
-    assert ("take neighbours 'replace'" in str(caught.value)) == (neighbours == "add-remove")
+    assert ("use `neighbours='replace'`" in str(caught.value)) == (neighbours == "add-remove")
 
 
 @pytest.mark.parametrize("guarantee", [PureDP(1.0000049), ApproxPML(0.5, 0.01, (0.1,) * 6)])

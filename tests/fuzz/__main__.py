@@ -116,7 +116,7 @@ def _release(folder: Path) -> None:
         words = ["release", asked, str(data), f"--schema={schema}", f"--output={output}", *options]
         words = [*words, f"--measurements={folder / f'm{index}.npz'}", "--effort=quick"]
         _prepare(words)
-    paid = [*words, "--budget=epsilon=3,delta=1e-6", "--people=panel"]
+    paid = [*words, "--budget=epsilon=3,delta=1e-6", "--population=panel"]
     _prepare([*paid, f"--ledger={folder / 'l0.db'}"])
     _prepare([*paid, f"--ledger={folder / 'l1.db'}", "--plan=2*gaussian:1,1e-6"])
 

@@ -154,8 +154,6 @@ class Writer(People):
             self.option("method", self.rarely(("primal", "dual"), ("scaling", "simplex")))
             if self.chance(0.5):
                 self.option("solver", self.rarely(("scs", "clarabel"), ("mosek", "")))
-        elif self.chance(0.15):
-            self.option("max-steps", number(self.random, ("1", "3", "50")))
         if self.chance(0.1):
             self.case.arguments += ["--streaming"]
         if self.chance(0.1):

@@ -137,7 +137,7 @@ class People:
                              if self.chance(0.15) else table(self.random))  # fmt: skip
         self.case.arguments += ["release", self.queries()]
         if self.chance(0.1):
-            self.option("sql", self.random.choice(ADDRESSES))
+            self.case.arguments.append(self.random.choice(ADDRESSES))
         else:
             self.case.arguments.append(table_of)
         self.form()
@@ -174,7 +174,7 @@ class People:
         if self.chance(0.4):
             self.option("people", self.rarely(("panel",), ("", "\x1b", "p" * 300)))
         if self.chance(0.5):
-            self.case.arguments.append("--same-people")
+            self.case.arguments.append("--confirm-same-population")
         if self.chance(share):
             self.option("share", number(self.random, ("0.2", "0.5", "1")))
 
@@ -194,13 +194,13 @@ class People:
 
     def ledger(self) -> None:
         place = self.held("ledger", "", ledger, often=0.8)
-        self.case.arguments += ["ledger", self.rarely((place,), ("no", "sqlite://", "mysql://x"))]
+        shown = self.random.choice(("show", "show", "export"))
+        there = self.rarely((place,), ("no", "sqlite://", "mysql://x"))
+        self.case.arguments += ["ledger", shown, there]
         if self.chance(0.8):
-            self.option("people", self.rarely(("panel",), ("", "other")))
-        if self.chance(0.3):
-            self.option("delta", number(self.random, SMALL))
-        if self.chance(0.2):
-            self.case.arguments.append("--export")
+            self.option("population", self.rarely(("panel",), ("", "other")))
+        if self.chance(0.3) and shown == "show":
+            self.option("report-delta", number(self.random, SMALL))
 
     def sql(self) -> None:
         self.case.arguments += ["schema", "sql", self.queries()]
@@ -228,4 +228,4 @@ class People:
             self.random.choice(laws) + number(self.random, SMALL)
             for _ in range(self.random.randint(1, 3))
         ]
-        self.case.arguments += ["plan", "+".join(terms)]
+        self.case.arguments += ["ledger", "plan", "+".join(terms)]

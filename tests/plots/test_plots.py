@@ -144,6 +144,6 @@ def test_paths_are_checked_before_long_work(tmp_path, monkeypatch):
     with pytest.raises(FileError, match="there is no folder"):
         check_plot_path(tmp_path / "none" / "e.png")
     monkeypatch.setattr(pmldesign.errors, "find_spec", lambda _: None)
-    with pytest.raises(InvalidInputError, match=r"pip install 'pmldesign\[plot\]'"):
+    with pytest.raises(InvalidInputError, match=r"pip install '\.\[plot\]'"):
         check_plot_path(tmp_path / "e.png")
     assert list(tmp_path.iterdir()) == []

@@ -169,7 +169,7 @@ def test_nothing_to_protect_needs_no_noise():
 
 def test_gaussian_noise_cannot_be_pure():
     for guarantee in (PureDP(1), PML(1, 0.1)):
-        with pytest.raises(InfeasibleError, match=r"at no scale.*use noise 'laplace', or add"):
+        with pytest.raises(InfeasibleError, match=r"at no scale.*use `noise='laplace'`, or pass"):
             calibrate(PREFIX, guarantee, noise="gaussian")
 
 

@@ -81,7 +81,7 @@ def test_what_releases_of_many_cells_do_not_determine_is_said(tmp_path, monkeypa
 def test_releases_that_coordinates_do_not_tell_are_refused(tmp_path, monkeypatch):
     paths = written("tables", tmp_path, CONTENT)
     monkeypatch.setattr(several, "MOST_CELLS", 1)
-    with pytest.raises(InvalidInputError, match="give --schema"):
+    with pytest.raises(InvalidInputError, match="pass `schema`"):
         pml.read(*paths)
     monkeypatch.setattr(several, "MOST_COORDINATES", 13)  # 1 + 2 + 1 + 2 + 3 + 3 and one, 12
     pml.read(*paths, schema=CONTENT)

@@ -156,12 +156,12 @@ def test_counts_of_a_file_and_of_a_table_are_those_of_people(folder):
 
 def test_releases_of_counts_and_of_tables(folder):
     asked = ["--epsilon", 1, "--effort", "quick", "-o", folder / "t.csv"]
-    ledger = ["--ledger", folder / "ledger", "--people", "panel"]
+    ledger = ["--ledger", folder / "ledger", "--population", "panel"]
     result = run(folder, "release", "sex*age", folder / "counts.csv", "--counted", *asked)
     assert result.exit_code == 0, result.output
     source = f"duckdb:///{folder}/people.db#people"
     for words in ([*ledger, "--budget", "epsilon=2"], ledger):
-        result = run(folder, "release", "sex*age", "--sql", source, *asked, *words)
+        result = run(folder, "release", "sex*age", source, *asked, *words)
         assert result.exit_code == 0, result.output
     with (folder / "t.csv").open() as handle:
         assert len(list(csv.DictReader(handle))) == 6
@@ -292,8 +292,8 @@ def test_sources_that_are_none(folder):
     asked = ["--epsilon", 1, "-o", folder / "t.csv"]
     for words in (
         ["sex"],
-        ["sex", folder / "counts.csv", "--sql", "duckdb:///x#y"],
-        ["sex", "--sql", "postgresql://host/db#people"],
+        ["sex", "duckdb:///x#y", "--counted"],
+        ["sex", "postgresql://host/db#people"],
     ):
         assert run(folder, "release", *words, *asked).exit_code == 2
 

@@ -226,7 +226,9 @@ def test_ledgers_that_end_with_their_process_are_refused(tmp_path, data, place, 
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         with pytest.raises(InvalidInputError, match="a ledger is a file, such as"):
-            release(made(PureDP(0.9)), data, ledger=place, people="p", budget=Budget(1.0, 0.0, 1.0))
+            release(
+                made(PureDP(0.9)), data, ledger=place, population="p", budget=Budget(1.0, 0.0, 1.0)
+            )
 
 
 @pytest.mark.parametrize("place", [":memory:", "file::memory:", "file:x?mode=memory"])
@@ -242,7 +244,7 @@ def test_a_missing_extra_costs_nothing(tmp_path, data, monkeypatch):
     ledger = tmp_path / "l"
     chosen = made(PureDP(0.25))
     monkeypatch.setattr("pmldesign.errors.find_spec", lambda _: None)
-    with pytest.raises(InvalidInputError, match=r"pip install 'pmldesign\[release\]'"):
+    with pytest.raises(InvalidInputError, match=r"pip install '\.\[release\]'"):
         release(chosen, data, ledger=ledger, budget=BUDGET)
     assert not ledger.exists()
 
@@ -252,7 +254,7 @@ def test_bad_data_cost_nothing_and_a_refusal_does_not_read_them(tmp_path, data):
     release(made(PureDP(0.5)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
     np.save(data, np.array([3, 1, -4, 1]))
     with pytest.raises(InvalidInputError, match="has -4"):
-        release(made(PureDP(0.5)), data, ledger=ledger, same_people=True)
+        release(made(PureDP(0.5)), data, ledger=ledger, confirm_same_population=True)
     assert len(payments(ledger)) == 1
     data.unlink()
     with pytest.raises(InfeasibleError):  # not a complaint about the missing file
@@ -265,11 +267,11 @@ def test_other_data_budgets_units_and_guarantees_are_refused(tmp_path, data):
         release(made(PureDP(0.1)), data, ledger=ledger)
     assert not ledger.exists()
     release(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(1.0, 0.0, 1.0))
-    with pytest.raises(InvalidInputError, match="fixed beforehand"):
+    with pytest.raises(InvalidInputError, match="fixed when a ledger begins"):
         release(made(PureDP(0.1)), data, ledger=ledger, budget=Budget(2.0, 0.0, 2.0))
     other = tmp_path / "other.npy"
     np.save(other, np.array([3, 1, 4, 2]))
-    with pytest.raises(InvalidInputError, match="another content"):
+    with pytest.raises(InvalidInputError, match="differs from the data"):
         release(made(PureDP(0.1)), other, ledger=ledger)
     with pytest.raises(InvalidInputError, match="costs of different units do not add up"):
         release(made(PureDP(0.1, Neighbours.REPLACE)), data, ledger=ledger)
@@ -291,7 +293,7 @@ def test_budgets_are_written_as_text():
         with pytest.raises(InvalidInputError):
             parse_budget(text)
     for text in ("epsilon=-1", "epsilon=1,delta=1", "epsilon=1,pure=2"):
-        with pytest.raises(InvalidInputError, match="of --budget"):
+        with pytest.raises(InvalidInputError, match="of the budget"):
             parse_budget(text)
     assert math.isclose(parse_budget("epsilon=1e-3").pure, 1e-3)
 
@@ -309,7 +311,7 @@ ALTERED = [
             "format": ("2", "'x'"),
             "mark_key": ("''", "'zz'", "x'00'"),
             "selection_key": ("substr(selection_key, 3)",),
-            "people": ("x'00'",),
+            "population": ("x'00'",),
         }.items()
         for value in values
     ),
@@ -402,7 +404,7 @@ def test_decimal_numbers_add_up_as_they_are_written(tmp_path, data, part, times)
 def test_a_refused_first_release_begins_no_ledger(tmp_path, data):
     """Not for lack of room, and not for data that are refused: another budget may follow."""
     place = tmp_path / "ledger"
-    asked = {"ledger": place, "people": "panel", "budget": Budget(0.25, 0.0, 0.25)}
+    asked = {"ledger": place, "population": "panel", "budget": Budget(0.25, 0.0, 0.25)}
     with pytest.raises(InfeasibleError, match="no room"):
         release(made(PureDP(0.5)), data, **asked)
     np.save(tmp_path / "wrong.npy", np.array([3.5, 1, 4, 1]))
@@ -496,11 +498,12 @@ def test_the_key_of_the_selection_is_made_once_and_never_shown(tmp_path, data, c
     account = read_ledger(tmp_path / "ledger")
     shown = [repr(account), *map(repr, account.lines()), repr(ledger)]
     for words in (
-        ["ledger", str(tmp_path / "ledger")],
-        ["ledger", str(tmp_path / "ledger"), "--json"],
+        ["ledger", "show", str(tmp_path / "ledger")],
+        ["ledger", "show", str(tmp_path / "ledger"), "--json"],
     ):
         shown.append(CliRunner().invoke(main, words).output)
-    shown.append(CliRunner().invoke(main, [*words[:-1], "--export"]).output)
+    words = ["ledger", "export", str(tmp_path / "ledger")]
+    shown.append(CliRunner().invoke(main, words).output)
     assert shown[-1].count("\n") == 2
     for text in shown:
         for secret in (account.selection_key, account.mark_key):

@@ -249,7 +249,7 @@ def test_measurements_that_know_their_schema_are_asked_by_names(tmp_path):
     expected = text_of(held.ask("age:prefix", schema=CONTENT).table)
     assert text_of(held.ask("age:prefix").table) == expected
     assert text_of(measured.ask("age:prefix").table) == expected
-    with pytest.raises(InvalidInputError, match="need --schema"):
+    with pytest.raises(InvalidInputError, match="need `schema`"):
         there.ask("age:prefix")
     with pytest.raises(InvalidInputError, match="give the schema"):
         there.to_mbi()

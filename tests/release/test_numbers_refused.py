@@ -83,7 +83,7 @@ def test_mixtures_have_no_pml_no_whole_cells_and_no_known_sums():
     with pytest.raises(InvalidInputError, match="PML is about the cell that a record is in"):
         private.release(rows, schema=schema)
     made = pml.mechanism(np.eye(4), asked, guarantee=pml.PureDP(1.0), noise="laplace")
-    with pytest.raises(InvalidInputError, match="leave integers out"):
+    with pytest.raises(InvalidInputError, match="remove `integers`"):
         made.release(rows, schema=schema, integers=True)
 
 

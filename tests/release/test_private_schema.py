@@ -146,7 +146,7 @@ def test_a_ledger_pays_for_epsilon_and_delta(tmp_path):
     assert result.exit_code == 5, result.output
     result = CliRunner().invoke(main, [*asked, *noise, "--epsilon", "0.5", "--delta", "9.9e-7"])
     assert result.exit_code == 0, result.output
-    shown = CliRunner().invoke(main, ["ledger", str(place)])
+    shown = CliRunner().invoke(main, ["ledger", "show", str(place)])
     assert "delta 1e-06 with drafts of schemas" in shown.output
     planned = Ledger(tmp_path / "q", budget="epsilon=2,delta=1e-6,pure=2", plan="2*laplace:1")
     with pytest.raises(InvalidInputError, match="a ledger with a plan is for the tables"):

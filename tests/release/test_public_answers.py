@@ -208,7 +208,7 @@ def test_several_public_tables_are_told_exactly_and_fitted(options, x):
         assert (cells >= 0).all() or not options
     silent = noisy.release(x, sampler=no_noise).table
     assert silent.estimate == pytest.approx(queries.to_dense() @ x, abs=1e-3)
-    with pytest.raises(InvalidInputError, match="leave integers out"):
+    with pytest.raises(InvalidInputError, match="remove `integers`"):
         noisy.release(x, sampler=no_noise, integers=True)
 
 

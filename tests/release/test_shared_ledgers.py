@@ -49,7 +49,7 @@ def place(request, tmp_path):
 
 
 def release(guarantee, data, place, noise="auto", **options):
-    options = {"people": "panel", **options}
+    options = {"population": "panel", **options}
     return pml.release(made(guarantee, noise), data, ledger=place, **options)
 
 
@@ -67,9 +67,9 @@ def test_a_ledger_belongs_to_people_and_knows_their_data(place, data, tmp_path):
     copied.write_bytes(data.read_bytes())
     np.save(changed, np.array([3, 1, 5]))
     release(PureDP(0.1), copied, place)  # the same people under another name
-    with pytest.raises(InvalidInputError, match="add --same-people"):
+    with pytest.raises(InvalidInputError, match="pass `confirm_same_population"):
         release(PureDP(0.1), changed, place)
-    release(PureDP(0.1), changed, place, same_people=True)
+    release(PureDP(0.1), changed, place, confirm_same_population=True)
     release(PureDP(0.1), changed, place)
     assert len(read_ledger(place, "panel").payments) == 4
 
@@ -85,14 +85,14 @@ def test_contents_are_kept_under_a_key_of_the_ledger(place, data, tmp_path):
 def test_other_people_are_refused_or_have_a_ledger_of_their_own(place, data):
     release(PureDP(0.5), data, place, budget="epsilon=0.5")
     if "://" in str(place):
-        release(PureDP(0.5), data, place, people="others", budget="epsilon=0.5")
-        with pytest.raises(InvalidInputError, match="pass their name"):
-            release(PureDP(0.5), data, place, people=None)
+        release(PureDP(0.5), data, place, population="others", budget="epsilon=0.5")
+        with pytest.raises(InvalidInputError, match="pass `population`"):
+            release(PureDP(0.5), data, place, population=None)
         return
     with pytest.raises(InvalidInputError, match="is about 'panel'"):
-        release(PureDP(0.5), data, place, people="others")
+        release(PureDP(0.5), data, place, population="others")
     with pytest.raises(InfeasibleError):
-        release(PureDP(0.5), data, place, people=None)
+        release(PureDP(0.5), data, place, population=None)
 
 
 def test_a_payment_that_another_machine_has_made_meanwhile_counts(place, data):
@@ -117,11 +117,11 @@ def test_of_two_payments_at_one_place_one_decides_again(data, tmp_path, monkeypa
     release(PureDP(0.5), data, place, budget="epsilon=1")
     once, load = [], accounts.load
 
-    def stale(store, ask, people):
-        account = load(store, ask, people)
+    def stale(store, ask, population):
+        account = load(store, ask, population)
         if len(once) == 1:  # what was read is old by the time it is used
             once.append(2)
-            other = f"INSERT INTO pmldesign_payment SELECT people, 1, released, pure, {REST}"
+            other = f"INSERT INTO pmldesign_payment SELECT population, 1, released, pure, {REST}"
             with sqlite3.connect(tmp_path / "budget.db") as connection:
                 connection.execute(f"{other} FROM pmldesign_payment")
             connection.close()
@@ -227,14 +227,16 @@ def test_the_largest_release_that_is_left_fits_and_no_larger_one(currency, delta
 def test_the_command_shows_what_was_spent_and_what_is_left(place, data):
     release(PureDP(0.25), data, place, budget="epsilon=2,delta=1e-6,pure=1")
     release(ApproxDP(0.5, 1e-7), data, place, "gaussian")
-    words = ["ledger", str(place), "--people", "panel", "--json"]
+    words = ["ledger", "show", str(place), "--population", "panel", "--json"]
     found = json.loads(CliRunner().invoke(main, words).stdout)
     assert found["left"]["epsilon"] == 0.75
     assert [row["epsilon"] for row in found["releases"]] == [0.25, 0.0]
-    assert found["people"] == "panel"
+    assert found["population"] == "panel"
     shown = CliRunner().invoke(main, words[:-1]).stdout
     assert "epsilon 0.75 with Laplace noise" in shown
-    assert CliRunner().invoke(main, ["ledger", f"{place}-none", "--people", "x"]).exit_code in (
+    assert CliRunner().invoke(
+        main, ["ledger", "show", f"{place}-none", "--population", "x"]
+    ).exit_code in (
         2,
         6,
     )

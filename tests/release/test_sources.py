@@ -234,5 +234,5 @@ def test_a_ledger_remembers_all_files_of_a_folder(tmp_path):
     noisy.release(tmp_path / "parts", budget="epsilon=9", **paid)
     noisy.release(tmp_path / "parts", **paid)
     pl.DataFrame({"sex": ["F", "F"]}).write_parquet(tmp_path / "parts" / "b.parquet")
-    with pytest.raises(InvalidInputError, match="another content than the data of earlier"):
+    with pytest.raises(InvalidInputError, match="differs from the data of earlier"):
         noisy.release(tmp_path / "parts", **paid)

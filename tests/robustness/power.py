@@ -85,7 +85,7 @@ def tables_are_paid(folder, left):
     if paid < max([len(tables), *left]):
         return "published unpaid"
     for _ in range(4 - paid):
-        ledger = Ledger(folder / "ledger", budget="epsilon=1", same_people=True)
+        ledger = Ledger(folder / "ledger", budget="epsilon=1", confirm_same_population=True)
         np.save(folder / "x.npy", np.array([3, 1, 4]))
         carry_out(prepared(), folder / "x.npy", ledger=ledger)
     return None if len(Ledger(folder / "ledger").account().payments) == 4 else "money is lost"

@@ -251,7 +251,7 @@ def test_sensitivity_is_the_largest_column_norm():
 
 def test_a_strategy_for_a_public_total_says_so_when_asked_for_it():
     differences = Strategy("differences", [[1.0, -1.0]])
-    with pytest.raises(InvalidInputError, match="take neighbours 'replace'"):
+    with pytest.raises(InvalidInputError, match="use `neighbours='replace'`"):
         differences.variances(ArrayWorkload([[1.0, 1.0]]))
 
 

@@ -252,11 +252,11 @@ def test_command(tmp_path):
         ([], "prefix:inf needs a guarantee"),
         (
             ["--guarantee", "zcdp:1", "--participation", "4,min-sep=3"],
-            "leave out --workload and --particip",
+            "remove --workload and --particip",
         ),
         (
             ["--guarantee", "zcdp:1", "--workload", "prefix:4"],
-            "leave out --workload and --particip",
+            "remove --workload and --particip",
         ),
     ):
         assert reason in run("prefix:inf", *options, code=2).stderr

@@ -245,6 +245,6 @@ def test_sums_of_events_are_exact():
 def test_what_is_no_file_of_a_stream_says_how_one_is_made(stream, tmp_path):
     found = CliRunner().invoke(main, ["stream", "prefix:365", *LOUD], input="1\n")
     assert (found.exit_code, found.stdout) == (6, "")
-    assert "there is no such file; FILE is what `pmldesign optimize WORKLOAD" in found.stderr
+    assert "there is no such file; FILE is written by `pmldesign optimize WORKLOAD" in found.stderr
     longer = stream("prefix:6", "1\n", "--workload", "prefix:8", code=2)
     assert "is for 6 cells, which are not series of 8 steps" in longer.stderr

@@ -110,7 +110,7 @@ def test_strategies_beside_it_have_the_distances_within_groups(kind, structure):
         assert exact * (1 - 1e-14) <= found <= exact * (4 if bounded else 1 + 1e-9)
     assert beside.beside(public) is beside
     if public.name:
-        with pytest.raises(InvalidInputError, match="take neighbours 'replace'"):
+        with pytest.raises(InvalidInputError, match="use `neighbours='replace'`"):
             beside.sensitivity_under("add-remove", "l2")
         with pytest.raises(InvalidInputError, match="was made for"):
             beside.beside(Public("groups", "other", groups=np.repeat([0, 1], 6)))

@@ -21,6 +21,7 @@ from pmldesign.cli.documents.document import (
     note,
     records,
 )
+from pmldesign.cli.options.wording import in_options
 from pmldesign.cli.process import interrupted
 from pmldesign.designs.optimized import Optimized
 from pmldesign.designs.rows import PARAMETERS, Row, parameters
@@ -65,7 +66,7 @@ def document_of(
         summary=[
             Section(facts=[about, *_promised(shown, participation)]),
             Section(tables=[table]),
-            Section(sentences=[f"left out: {reason}" for reason in dict.fromkeys(reasons)]),
+            Section(sentences=[f"left out: {in_options(r)}" for r in dict.fromkeys(reasons)]),
         ],
         table=table,
         picture=picture,

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pmldesign.cli.options.wording import in_options
 from pmldesign.cli.process import complain, show, terminal_width, to_errors, wrapped
 from pmldesign.errors import PmldesignError
 
@@ -189,7 +190,7 @@ def _ignore(step: Step | SearchStep | str) -> None:
 def note(text: str) -> None:
     """Print a note on standard error."""
     _PROGRESS.clear()
-    complain(f"note: {text}")
+    complain(f"note: {in_options(text)}")
 
 
 @contextmanager
@@ -199,7 +200,7 @@ def warnings_shown() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for warning in caught:
-        complain(f"warning: {warning.message}")
+        complain(f"warning: {in_options(str(warning.message))}")
 
 
 def table(

@@ -41,6 +41,8 @@ T = TypeVar("T")
 Attributes = Mapping[str, Any]
 WRITTEN = ("output", "plot", "report", "table", "measurements", "certificate")
 """Options of files that a command writes; all others are read, or changed."""
+EXAMPLE = "\b\nExample:\n  "
+"""What click does not wrap."""
 TABLE_ENDINGS = (".csv", ".parquet", ".tex")
 
 
@@ -109,7 +111,7 @@ def as_command(
             function(_asked(kind, values))
 
         parameters = [*_parameters(kind, {})]
-        help_text = inspect.getdoc(function)
+        help_text = (inspect.getdoc(function) or "").replace("Example: ", EXAMPLE)
         return SectionedCommand(
             name, params=parameters, callback=call, help=help_text, **attributes
         )
@@ -225,23 +227,23 @@ def ends(what: str, *endings: str) -> Callable[[Path], None]:
 
 def drawing(shown: str) -> dict[str, str]:
     """The help of --plot where it draws this."""
-    return {"help": f"Draw {shown}: .png, .pdf or .svg (the plot extra)."}
+    return {"help": f"File for a picture of {shown}: .png, .pdf or .svg (needs the plot extra)."}
 
 
 def strategy_output() -> Any:
     """The option -o, for the file of a strategy."""
     check = ends("a strategy file", ".npz")
-    return option("Write the strategy: .npz.", "-o", "--output", check=check)
+    return option("File for the strategy: .npz.", "-o", "--output", check=check)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerOptions:
     """How answers are given: their intervals, and what is done to them afterwards."""
 
-    level: float | None = option("Of the intervals, in (0, 1).", default=0.95)
-    simultaneous: bool = option("All intervals hold together.")
-    nonnegative: bool = option("No negative counts, all tables consistent.")
-    integers: bool = option("Whole counts, all tables consistent.")
+    level: float | None = option("Confidence level of the intervals, in (0, 1).", default=0.95)
+    simultaneous: bool = option("Widen the intervals so that all of them hold together.")
+    nonnegative: bool = option("Remove negative counts, with all tables consistent.")
+    integers: bool = option("Round counts to integers, with all tables consistent.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,7 +310,7 @@ class ReportOutputs(Outputs):
     """Where a document goes that is also a page."""
 
     report: Path | None = option(
-        "Write a page to keep, send or print: .html (the plot extra).",
+        "File for a page with the result: .html (needs the plot extra).",
         check=_drawn("report", [".html"]),
     )
 

@@ -25,10 +25,10 @@ LARGE_BUDGET, LARGE_DELTA = 10.0, 0.01
 EXAMPLES = {"epsilon": "0.5,1", "delta": "1e-6,1e-9", "alpha": "0.01,0.05"}
 """Options that may be lists, and an example of each."""
 LISTS: Mapping[str, Any] = {
-    name: {"type": str, "metavar": "NUMBER,...", "more": " Several values are separated by commas."}
+    name: {"type": str, "metavar": "NUMBER,...", "more": " Separate several values by commas."}
     for name in ("epsilon", "delta")
 } | {
-    "alpha": {"metavar": "ALPHA,...|FILE|sample:FILE"},
+    "alpha": {"metavar": "NUMBER,...|FILE"},
     "guarantee": {"multiple": True, "type": str, "more": " Repeat it for several guarantees."},
 }
 """Changes that make lists of these, for `PromiseOptions.build_all`."""
@@ -102,27 +102,28 @@ def parse_alpha(text: str) -> Any:
 class PromiseOptions:
     """A guarantee and its noise; with `LISTS` its numbers are texts, for `build_all`."""
 
-    epsilon: Any = option("Privacy parameter epsilon of DP or PML.", type=float)
+    epsilon: Any = option("Privacy parameter epsilon of DP or PML, in nats.", type=float)
     delta: Any = option(
-        "Delta of DP, or the failure probability of PML, in (0, 1); needs --epsilon.", type=float
+        "Delta of DP, or failure probability of PML, in (0, 1). Default: 0.", type=float
     )
     alpha: str | None = option(
-        "Least probability of a cell, which turns epsilon into that of PML: a number in"
-        " (0, 1/cells], a file with one number for each cell, or lower confidence limits from a"
-        " public sample of the population (people with --schema, or counts).",
-        metavar="ALPHA|FILE|sample:FILE[,confidence=0.99]",
+        "Minimum probability of a cell, for PML instead of DP: a number in (0, 1/cells], a file"
+        " with"
+        " a number for each cell, or confidence limits from a public sample of the population,"
+        " sample:FILE[,confidence=0.99].",
+        metavar="NUMBER|FILE",
     )
     guarantee: Any = option(
-        "Any guarantee in one text, instead of --epsilon, --delta and --alpha: dp:1,delta=1e-6,"
+        "Any guarantee as one text, instead of --epsilon, --delta and --alpha: dp:1,delta=1e-6,"
         " zcdp:0.5, gdp:1, renyi:8,0.3 or pml:1,alpha=0.1,delta=1e-6,failure=slack.",
-        metavar="KIND:NUMBER[,KEY=VALUE...]",
+        metavar="KIND:NUMBER,...",
     )
     neighbours: str | None = option(
-        "Neighbouring relation of DP; add-remove by default. PML always uses replace.",
+        "Neighbouring relation of DP. Default: add-remove; PML always uses replace.",
         type=click.Choice(["add-remove", "replace"]),
     )
     noise: Any = option(
-        "Kind of noise; auto chooses the smaller error.",
+        "Kind of noise; auto chooses the smallest error.",
         default="auto",
         type=click.Choice(["auto", "gaussian", "laplace", "cube"]),
     )
@@ -221,18 +222,23 @@ class LedgerOptions:
     """Which ledger pays."""
 
     ledger: str | None = option(
-        "Keep count of what releases about these people cost, and refuse more than the budget: a"
-        " file, or a database for several machines (postgresql://...).",
+        "Ledger that pays for the release and refuses to exceed its budget: a file, or a database"
+        " for several machines (postgresql://...).",
         metavar="FILE|URL",
     )
-    people: str | None = option("What the people of the ledger are called.", metavar="NAME")
-    same_people: bool = option("DATA differ from those before, and are about the same people.")
+    population: str | None = option(
+        "Name of the population of the ledger. Default: the path of DATA.", metavar="NAME"
+    )
+    confirm_same_population: bool = option(
+        "Confirm that DATA, which differ from those of earlier releases, are about the same people."
+    )
     budget: str | None = option(
-        "With which a new ledger begins; pure is for Laplace noise.",
-        metavar="epsilon=E[,delta=D][,pure=P]",
+        "Budget of a new ledger: epsilon=E[,delta=D][,pure=P], where pure limits Laplace noise.",
+        metavar="epsilon=E,...",
     )
     plan: str | None = option(
-        "The noise of all releases of a new ledger (`pmldesign plan`): they cost less together.",
+        "Noise of all releases of a new ledger, fixed in advance at a smaller total cost, as in"
+        " `pmldesign ledger plan`.",
         metavar="PLAN",
     )
 
@@ -271,8 +277,8 @@ def warn_of_large(guarantee: Guarantee | None) -> Guarantee | None:
 def own_grid(when: str) -> Any:
     """--own-grid or --no-own-grid; None for neither, and what that means."""
     return option(
-        "Draw Laplace noise on the whole numbers that are measured, wherever that is less, or"
-        f" nowhere: epsilon alone holds. Without either: {when}.",
+        "Use integer-valued Laplace noise wherever its error is smaller, or nowhere. Default:"
+        f" {when}.",
         "--own-grid/--no-own-grid",
     )
 
@@ -280,7 +286,9 @@ def own_grid(when: str) -> Any:
 def at_alpha() -> Any:
     """--at-alpha A."""
     return option(
-        "Also report what leaks (PML) if every cell has at least this probability.", metavar="A"
+        "Minimum probability of a cell at which the leakage (PML) is also reported, in"
+        " (0, 1/cells].",
+        metavar="NUMBER",
     )
 
 

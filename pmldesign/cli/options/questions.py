@@ -28,10 +28,15 @@ if TYPE_CHECKING:
     from pmldesign.strategies.participation.schema import AnyParticipation
     from pmldesign.workloads import Workload
 
-STRATEGY_HELP = (
-    "STRATEGY is a strategy file of `pmldesign optimize`, any matrix as .npy, .npz, .csv or .mtx "
-    "(a row for each measurement), or the name of a workload, whose own queries are measured."
+WORKLOAD_HELP = (
+    "WORKLOAD is a name such as prefix:64 (`pmldesign workload` lists them), a product (*) or union"
+    " (+) of names, a matrix (.npy, .npz, .csv, .mtx), or - for standard input."
 )
+STRATEGY_HELP = (
+    "STRATEGY is a file of `pmldesign optimize`, a matrix with one row per measurement (.npy, .npz,"
+    " .csv, .mtx), or the name of a workload."
+)
+TOTAL = {"help": "Time limit for the whole command in seconds. Default: no limit."}
 FILE_ENDINGS = (".npy", ".npz", ".csv", ".mtx")
 
 
@@ -40,18 +45,18 @@ class LimitOptions:
     """When the solver of a design stops."""
 
     rel_gap: float = option(
-        "Stop when upper / lower - 1 is at most this.",
+        "Relative gap between the bounds at which the solver stops: upper / lower - 1.",
         default=1e-6,
         metavar="GAP",
         check=partial(positive, "rel_gap"),
     )
     effort: str = option(
-        "Amount of work of searches, which nothing proves to be complete.",
+        "Amount of work spent on searches, which find good strategies without an optimality proof.",
         default="normal",
         type=click.Choice(["quick", "normal", "thorough"]),
     )
     time_limit: float | None = option(
-        "Time after which no further step begins (of each design); it is checked between steps.",
+        "Time limit for each design in seconds, checked between steps. Default: no limit.",
         metavar="SECONDS",
         check=partial(positive, "time_limit"),
     )
@@ -62,20 +67,21 @@ class QuestionOptions:
     """What is asked about: attributes, weights, what is public, and how often people take part."""
 
     participation: str | None = option(
-        "Streams: a person takes part in up to K steps, exactly or at least B apart, or in those"
-        " that draw it with probability Q, every B; tables: has up to K rows, in any or in"
-        " different cells (a schema says it itself).",
-        metavar="K,every=B|K,min-sep=B|sampled,every=B,rate=Q|K,any|K,one-per=cell",
+        "Bounded contributions of one person. In a stream: K steps, exactly B apart"
+        " (K,every=B) or at least (K,min-sep=B), or steps drawn with probability Q"
+        " (sampled,every=B,rate=Q). In a table: K rows in any cells (K,any) or in different ones"
+        " (K,one-per=cell). Default: one, or as in the schema.",
+        metavar="K,RULE",
     )
     known: str | None = option(
-        "Queries whose answers are public and not protected: total, or a partition of the cells.",
+        "Invariants, whose exact answers are public: total, or a partition of the cells.",
         metavar="WORKLOAD",
     )
     weights: Path | None = option(
-        "A weight for each query, which multiplies its error: one number a line, .csv or .npy."
+        "File with a weight for each query, which multiplies its error: .csv or .npy. Default: 1."
     )
     schema: Path | None = option(
-        "Attributes of people: WORKLOAD is then written with their names (docs/guides/releases.md)."
+        "File with the attributes of people (.json), whose names WORKLOAD then uses."
     )
 
     def queries(self, text: str, note: Callable[[str], None] | None = None) -> Workload:

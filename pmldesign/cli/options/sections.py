@@ -1,14 +1,19 @@
-"""The sections of a command's help: which option belongs to which, in one table."""
+"""Sections of help: which option belongs to which, in one table; and groups of commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import click
+
+from pmldesign.errors import PmldesignError
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Guarantee": (
         "epsilon", "delta", "alpha", "guarantee", "neighbours", "known", "at_alpha", "share",
+        "report_delta", "failure_probability",
     ),
     "Accuracy": ("std", "half_width"),
     "Noise": ("noise", "scale", "own_grid"),
@@ -16,27 +21,35 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "p", "schema", "workload", "weights", "participation", "strategy", "strategies", "prior",
     ),
     "Strategy": ("buffers", "streaming", "start"),
-    "Data": ("sql", "counted", "dialect", "table_name", "private", "columns", "series", "gaps"),
-    "Ledger": ("ledger", "people", "same_people", "budget", "plan"),
+    "Data": ("counted", "dialect", "table_name", "private", "columns", "series", "gaps"),
+    "Ledger": ("ledger", "population", "confirm_same_population", "budget", "plan"),
     "State": ("state", "commit", "position", "replay"),
     "Estimates": ("level", "simultaneous", "nonnegative", "integers", "nearest"),
     "Effort": (
-        "effort", "time_limit", "rel_gap", "max_steps", "method", "solver", "seed",
-        "jobs", "backend", "address", "restart", "points",
+        "effort", "time_limit", "rel_gap", "method", "solver", "seed", "jobs", "backend",
+        "address", "restart",
     ),
     "Output": (
-        "output", "measurements", "certificate", "curve", "alpha_curve", "table", "plot", "report",
-        "registry", "json", "help",
+        "output", "measurements", "certificate", "curve", "points", "alpha_curve", "table", "plot",
+        "report", "json", "help",
     ),
 }  # fmt: skip
 """Names of fields by section, in the order in which help shows them."""
 SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}
-FEW = 6
-"""Options up to which a command needs no sections."""
 
 
 class SectionedCommand(click.Command):
-    """A command whose help shows its options by section."""
+    """A command whose help shows its options by section, and whose errors name its options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments, whose values may be refused."""
+        with _errors_name_options(ctx):
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _errors_name_options(ctx):
+            return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, section by section."""
@@ -48,14 +61,41 @@ class SectionedCommand(click.Command):
                     formatter.write_dl(shown)
 
 
+@contextmanager
+def _errors_name_options(context: click.Context) -> Iterator[None]:
+    from pmldesign.cli.options.wording import in_options
+
+    try:
+        yield
+    except PmldesignError as error:
+        with context.scope(cleanup=False):
+            error.args = (in_options(str(error)),)
+        raise
+
+
+class CommandGroup(click.Group):
+    """A group whose help shows its commands in the order in which they are given."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The names of the commands."""
+        return [*self.commands]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the first sentence of every command."""
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [
+                    (name, (each.help or "").partition("\n")[0])
+                    for name, each in self.commands.items()
+                ]
+            )
+
+
 def by_section(
     parameters: Sequence[click.Parameter],
 ) -> Iterator[tuple[str, list[click.Parameter]]]:
     """The options of a command by section, in the order of SECTIONS."""
     options = [each for each in parameters if isinstance(each, click.Option)]
-    if len(options) <= FEW:
-        yield "Options", [*options]
-        return
     for section, names in SECTIONS.items():
         members = [each for name in names for each in options if each.name == name]
         if members:

@@ -175,12 +175,12 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
     if options.replace:
         raise InvalidInputError(
             "participations are for add-remove neighbours: a person takes part in steps of a"
-            " stream; leave neighbours out"
+            " stream; remove `neighbours`"
         )
     few = options.buffers == 1 and participation.reach(workload.shape[1]) > 1
     if options.method != "scaling":
         raise InvalidInputError(
-            "designs for several participations are for method 'scaling'; leave --method out"
+            "designs for several participations are for method 'scaling'; remove `method`"
         )
     plain = replace(options, participation=None, buffers=None if few else options.buffers)
     if isinstance(participation, SampledParticipation):
@@ -190,7 +190,7 @@ def solve_participation(workload: Workload, p: float, options: DesignOptions, on
             return solve_participation(workload, p, replace(options, participation=fixed), once)
         if p > 2:
             raise InvalidInputError(
-                f"designs for steps that are drawn are for p = 2, got {p:g}; leave --p out"
+                f"designs for steps that are drawn are for p = 2, got {p:g}; remove `p`"
             )
         return solve_sampled(workload, options, once(workload, p, plain))
     if participation.reach(workload.shape[1]) == 1:

@@ -351,7 +351,10 @@ def _asked(
     queries, promise = with_known(plain, guarantee, known)
     assert promise is not None
     if isinstance(noise, str) and noise == "cube":
-        raise InvalidInputError("targets are for noise 'gaussian' and 'laplace'; take one of them")
+        raise InvalidInputError(
+            "targets are for Gaussian and Laplace noise; use `noise='gaussian'` or"
+            " `noise='laplace'`"
+        )
     normalised = checked.normalised(plain).beside(queries.public)
     limits = DesignOptions.of({**options, "neighbours": promise.neighbours}).about(queries)
     require_cells(promise, queries)

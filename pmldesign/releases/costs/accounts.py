@@ -38,15 +38,25 @@ from pmldesign.store import Kind, opened, transaction
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS pmldesign_ledger (
-    people TEXT PRIMARY KEY, format INTEGER NOT NULL, unit TEXT NOT NULL,
+    population TEXT PRIMARY KEY, format INTEGER NOT NULL, unit TEXT NOT NULL,
     epsilon DOUBLE PRECISION NOT NULL, delta DOUBLE PRECISION NOT NULL,
     pure DOUBLE PRECISION NOT NULL, plan TEXT, mark_key TEXT NOT NULL, selection_key TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS pmldesign_payment (
-    people TEXT NOT NULL, place INTEGER NOT NULL, released TEXT NOT NULL, pure TEXT NOT NULL,
+    population TEXT NOT NULL, place INTEGER NOT NULL, released TEXT NOT NULL, pure TEXT NOT NULL,
     squared_ratio TEXT NOT NULL, delta TEXT NOT NULL, planned INTEGER, data TEXT NOT NULL,
-    day TEXT NOT NULL, PRIMARY KEY (people, place), UNIQUE (people, planned))
+    day TEXT NOT NULL, PRIMARY KEY (population, place), UNIQUE (population, planned))
 """
-HEAD = ("people", "format", "unit", "epsilon", "delta", "pure", "plan", "mark_key", "selection_key")
+HEAD = (
+    "population",
+    "format",
+    "unit",
+    "epsilon",
+    "delta",
+    "pure",
+    "plan",
+    "mark_key",
+    "selection_key",
+)
 PAYMENT = ("place", "released", "pure", "squared_ratio", "delta", "planned", "data", "day")
 COSTS = ("pure", "squared_ratio", "delta")
 FRACTION = re.compile(r"[0-9]{1,4000}(/0*[1-9][0-9]{0,3999})?")
@@ -100,7 +110,7 @@ class ServerStore:
         address: of the database.
     """
 
-    where = " WHERE people = :people"
+    where = " WHERE population = :population"
 
     def __init__(self, address: str) -> None:
         require_extra("a ledger in a database", "sqlalchemy", "sql")
@@ -167,7 +177,7 @@ class Account:
 
     Attributes:
         name: of the ledger, for messages.
-        people: what the people are called.
+        population: name of the people.
         unit: of privacy.
         budget: the limits that all releases together keep.
         plan: the noise that was fixed beforehand, if any.
@@ -177,7 +187,7 @@ class Account:
     """
 
     name: str
-    people: str
+    population: str
     unit: Unit
     budget: Budget
     plan: Plan | None
@@ -206,7 +216,11 @@ class Account:
     def lines(self) -> Iterator[dict[str, Any]]:
         """All of it except the keys: what it began with, then each payment, with exact costs."""
         plan = None if self.plan is None else self.plan.to_json()
-        said = {"people": self.people, "unit": asdict(self.unit), "budget": asdict(self.budget)}
+        said = {
+            "population": self.population,
+            "unit": asdict(self.unit),
+            "budget": asdict(self.budget),
+        }
         yield {"ledger": FORMAT, **said, "plan": plan}
         for payment in self.payments:
             costs = {name: str(getattr(payment.cost, name)) for name in COSTS}
@@ -240,13 +254,13 @@ class Account:
         )
 
 
-def load(store: FileStore | ServerStore, ask: Ask, people: str | None) -> Account | None:
+def load(store: FileStore | ServerStore, ask: Ask, population: str | None) -> Account | None:
     """The ledger in a store; None if it has not begun.
 
     Args:
         store: a file or a database.
         ask: in its open transaction.
-        people: whose ledger, in a database.
+        population: whose ledger, in a database.
 
     Raises:
         FileError: it is damaged.
@@ -256,7 +270,7 @@ def load(store: FileStore | ServerStore, ask: Ask, people: str | None) -> Accoun
     for table, columns in ((f"payment{store.where} ORDER BY place", PAYMENT), ("ledger", HEAD)):
         where = store.where if table == "ledger" else ""
         statement = f"SELECT {', '.join(columns)} FROM pmldesign_{table}{where}"
-        found.append(ask(statement, {"people": people}).fetchall())
+        found.append(ask(statement, {"population": population}).fetchall())
     rows, heads = found
     if not heads and not rows:
         return None
@@ -276,15 +290,17 @@ def insert(ask: Ask, table: str, values: Mapping[str, Any]) -> bool:
 
 def _account(name: str, head: Any, payments: list[Payment]) -> Account:
     """The account of a row; an error of any kind if it was not written here."""
-    people, number, unit, epsilon, delta, pure, plan, *keys = head
+    population, number, unit, epsilon, delta, pure, plan, *keys = head
     mark_key, selection_key = (bytes.fromhex(key) for key in keys)
     planned = None if plan is None else plan_from_json(json.loads(plan))
     budget = Budget(epsilon, delta, pure)
     account = Account(
-        name, people, unit_from(unit), budget, planned, mark_key, selection_key, tuple(payments)
+        name, population, unit_from(unit), budget, planned, mark_key, selection_key, tuple(payments)
     )
     foreseen = range(0 if planned is None else len(planned.releases))
-    sound = number == FORMAT and type(people) is str and len(mark_key) == len(selection_key) == 32
+    sound = (
+        number == FORMAT and type(population) is str and len(mark_key) == len(selection_key) == 32
+    )
     sound = sound and set(account.made) <= set(foreseen)
     sound = sound and len(set(account.made)) == (0 if planned is None else len(payments))
     if not sound:

@@ -34,11 +34,13 @@ class Budget(Displayed):
     pure: float
 
     def __post_init__(self) -> None:
-        positive("epsilon of --budget", self.epsilon)
-        if number("delta of --budget", self.delta) != 0:
-            probability("delta of --budget", self.delta)
-        if not 0 <= number("pure of --budget", self.pure) <= self.epsilon:
-            raise InvalidInputError(f"pure of --budget must be from 0 to epsilon, got {self.pure}")
+        positive("epsilon of the budget", self.epsilon)
+        if number("delta of the budget", self.delta) != 0:
+            probability("delta of the budget", self.delta)
+        if not 0 <= number("pure of the budget", self.pure) <= self.epsilon:
+            raise InvalidInputError(
+                f"pure of the budget must be from 0 to epsilon, got {self.pure}"
+            )
 
     def _display(self) -> tuple[str, Facts]:
         return f"Budget: {budget_text(self)}", []
@@ -108,7 +110,7 @@ def parse_budget(text: str) -> Budget:
         known = key in ("epsilon", "delta", "pure") and key not in values
         if not known or parsed is None or math.isnan(parsed):
             raise InvalidInputError(
-                f"--budget is written as epsilon=3,delta=1e-6,pure=1, got {text[:60]!r}"
+                f"a budget is written as epsilon=3,delta=1e-6,pure=1, got {text[:60]!r}"
             )
         values[key] = parsed
     epsilon, delta = values.get("epsilon", math.nan), values.get("delta", 0.0)
@@ -143,7 +145,7 @@ def cost_of(noise: ExactNoise) -> Cost:
     if noise.guarantee.pml:
         raise InvalidInputError(
             "a ledger is for differential privacy: pointwise maximal leakage does not add up over "
-            "releases; leave --ledger out, or --alpha"
+            "releases; use differential privacy, or remove `ledger`"
         )
     if noise.mechanism.noise is not Noise.GAUSSIAN:
         return Cost(noise.pure_epsilon)

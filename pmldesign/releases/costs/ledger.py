@@ -84,15 +84,16 @@ class Ledger(Displayed):
 
     Attributes:
         place: a path, or the address of a PostgreSQL database that several machines share.
-        people: what the people are called; None for the name that the ledger has.
-        same_people: whether data of another content than before are about these people.
+        population: name of the people; None for the name that the ledger has.
+        confirm_same_population: whether data that differ from those of earlier releases are about
+            the same people.
         budget: of a new ledger.
         plan: of a new ledger, if any.
     """
 
     place: PathName
-    people: str | None = None
-    same_people: bool = False
+    population: str | None = None
+    confirm_same_population: bool = False
     budget: Budget | str | None = None
     plan: Plan | str | None = None
 
@@ -104,14 +105,16 @@ class Ledger(Displayed):
                 "a ledger is a file, such as budget.db, or a PostgreSQL database that several"
                 f" machines share, postgresql://..., got {str(self.place).split('@')[-1]!r:.80}"
             )
-        flags(same_people=self.same_people)
-        instance("people", self.people, str | None, "a name, or None")
+        flags(confirm_same_population=self.confirm_same_population)
+        instance("population", self.population, str | None, "a name, or None")
         instance("budget", self.budget, Budget | str | None, "such as 'epsilon=3,delta=1e-6'")
         instance("plan", self.plan, Plan | str | None, "such as '4*laplace:0.1'")
 
     def _display(self) -> tuple[str, Facts]:
         name = str(self.place).split("@")[-1]  # without a password
-        return f"Ledger {name!r}", [] if self.people is None else [("people", self.people)]
+        return f"Ledger {name!r}", [] if self.population is None else [
+            ("population", self.population)
+        ]
 
     @cached_property
     def limits(self) -> Budget | None:
@@ -130,14 +133,16 @@ class Ledger(Displayed):
     def _store(self) -> FileStore | ServerStore:
         if "://" not in str(self.place):
             return FileStore(Path(self.place))
-        if self.people is None:
-            raise InvalidInputError("a database has the ledgers of many people; pass their name")
+        if self.population is None:
+            raise InvalidInputError(
+                "a database holds the ledgers of several populations; pass `population`"
+            )
         return ServerStore(str(self.place))
 
     @property
     def _named(self) -> str | None:
         """The people as they are stored."""
-        return None if self.people is None else printable(self.people)
+        return None if self.population is None else printable(self.population)
 
     @cached_property
     def _keys(self) -> tuple[bytes, bytes]:
@@ -175,11 +180,11 @@ class Ledger(Displayed):
         """
         if self.limits is None:
             raise InvalidInputError(
-                f"{self._store.name!r} is a new ledger and needs a budget (--budget), such as"
+                f"{self._store.name!r} is a new ledger and needs a budget; pass for example"
                 " epsilon=3,delta=1e-6"
             )
-        people = printable(self.people or os.path.realpath(data))
-        return Account(self._store.name, people, unit, self.limits, self.planned, *self._keys)
+        population = printable(self.population or os.path.realpath(data))
+        return Account(self._store.name, population, unit, self.limits, self.planned, *self._keys)
 
     def pay(
         self,
@@ -206,7 +211,7 @@ class Ledger(Displayed):
         while True:
             account = self.account() or self.beginning(charge.unit, data)
             account.require(charge)
-            mark = _mark(account, data, same_people=self.same_people)
+            mark = _mark(account, data, confirm_same_population=self.confirm_same_population)
             content = read()
             with undisturbed(PAID):
                 if self._spend(charge, account, mark):
@@ -241,7 +246,7 @@ class Ledger(Displayed):
                     return False
                 cost = account.require(charge)
                 costs = {name: str(getattr(cost, name)) for name in COSTS}
-                values = {"people": account.people, "place": len(account.payments), **costs}
+                values = {"population": account.population, "place": len(account.payments), **costs}
                 values |= {"released": printable(charge.release), "planned": cost.planned}
                 values["day"] = datetime.datetime.now(datetime.UTC).date().isoformat()
                 if insert(ask, "payment", {**values, "data": mark}):
@@ -250,32 +255,33 @@ class Ledger(Displayed):
     def _as_begun(self, account: Account) -> Account:
         """The account, unless it began with other people, another budget or another plan."""
         name, budget, plan = self._store.name, self.limits, self.planned
-        if self.people is not None and self._named != account.people:
+        if self.population is not None and self._named != account.population:
             raise InvalidInputError(
-                f"the ledger {name!r} is about {account.people!r}; name another"
+                f"the ledger {name!r} is about {account.population!r}; name another"
             )
         if budget is not None and budget != account.budget:
             raise InvalidInputError(
                 f"the ledger {name!r} began with {budget_text(account.budget)}; a budget is "
-                "fixed beforehand: leave it out"
+                "fixed when a ledger begins; remove `budget`"
             )
         if plan is not None and plan != account.plan:
             began = "no plan" if account.plan is None else f"the plan {account.plan.text}"
             raise InvalidInputError(
-                f"the ledger {name!r} began with {began}; a plan is fixed beforehand: leave it out,"
+                f"the ledger {name!r} began with {began}; a plan is fixed when a ledger begins;"
+                " remove `plan`,"
                 " or begin another ledger for other data"
             )
         return account
 
 
-def read_ledger(place: PathName, people: str | None = None) -> Account:
+def read_ledger(place: PathName, population: str | None = None) -> Account:
     """A ledger as it is.
 
     Raises:
         FileError: there is none, it cannot be read, or it is damaged.
         InvalidInputError: it is about other people.
     """
-    account = Ledger(place, people).account()
+    account = Ledger(place, population).account()
     if account is None:
         raise FileError(f"there is no ledger {str(place)!r} yet")
     return account
@@ -295,9 +301,7 @@ def ledger_of(place: Ledger | PathName | None, **told: Any) -> Ledger | None:
     if place is not None:
         return Ledger(place, **told)
     if given:
-        raise InvalidInputError(
-            "a budget, a plan or a name of people needs a ledger; add --ledger FILE"
-        )
+        raise InvalidInputError("a budget, a plan or a population needs a ledger; pass `ledger`")
     return None
 
 
@@ -368,7 +372,7 @@ def share_of(
         raise InvalidInputError(f"share must be in (0, 1], got {share:g}; use for example 0.2")
     account = ledger.account() or ledger.beginning(Unit())
     if account.plan is not None:
-        raise InvalidInputError("a ledger with a plan says the noise itself; leave --share out")
+        raise InvalidInputError("a ledger with a plan determines the noise; remove `share`")
     relation = Neighbours(neighbours or account.unit.neighbours)
     left, kind = account.left(), noise
     if kind == "auto":
@@ -383,7 +387,7 @@ def share_of(
     return PureDP(float(at_most(left.epsilon * share)), relation)
 
 
-def _mark(account: Account, data: PathName, *, same_people: bool) -> str:
+def _mark(account: Account, data: PathName, *, confirm_same_population: bool) -> str:
     """What the ledger stores of data, which are about its people.
 
     Raises:
@@ -392,11 +396,11 @@ def _mark(account: Account, data: PathName, *, same_people: bool) -> str:
     """
     mark = hmac.new(account.mark_key, _content(data), hashlib.sha256).hexdigest()
     before = {payment.data for payment in account.payments}
-    if before and mark not in before and not same_people:
+    if before and mark not in before and not confirm_same_population:
         raise InvalidInputError(
-            f"the ledger {account.name!r} is about {account.people!r}, and {str(data)!r} has"
-            " another content than the data of earlier releases; if it is about the same"
-            " people, add --same-people, and name another ledger if it is not"
+            f"the ledger {account.name!r} is about {account.population!r}, and {str(data)!r} "
+            " differs from the data of earlier releases; pass `confirm_same_population` if it is"
+            " about the same people, or use another ledger"
         )
     return mark
 
@@ -418,7 +422,12 @@ def _content(data: PathName) -> bytes:
 def _row(account: Account) -> dict[str, Any]:
     """What a ledger begins with, as it is stored."""
     plan = None if account.plan is None else dumps(account.plan.to_json())
-    values = {"people": account.people, "format": FORMAT, "unit": account.unit.text, "plan": plan}
+    values = {
+        "population": account.population,
+        "format": FORMAT,
+        "unit": account.unit.text,
+        "plan": plan,
+    }
     values |= {name: float(value) for name, value in vars(account.budget).items()}
     keys = {"mark_key": account.mark_key, "selection_key": account.selection_key}
     return values | {name: key.hex() for name, key in keys.items()}

@@ -81,7 +81,8 @@ def _read(path: Path, schema: Schema | None) -> Measurements:
     name = file_name(path)
     if path.suffix.lower() != ".npz":
         raise FileError(
-            f"{name}: `pmldesign release --measurements FILE.npz` writes what can be asked further"
+            f"{name}: it is not a file of measurements, which `pmldesign release --measurements"
+            " FILE.npz` writes"
         )
     strategy, header = read_held(path)
     if "manifest" not in header:

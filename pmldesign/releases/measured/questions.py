@@ -124,7 +124,7 @@ def _undetermined(
     ends = dict.fromkeys(f"{share:.0%}" for share in (shares[missed].min(), shares[missed].max()))
     return InvalidInputError(
         f"{len(missed)} of {len(shares)} queries are not determined by what was measured, the first"
-        f" is {first}; the nearest ones that are differ by {' to '.join(ends)}, and --nearest"
+        f" is {first}; the nearest ones that are differ by {' to '.join(ends)}, and `nearest=True`"
         f" answers these{told}"
     )
 

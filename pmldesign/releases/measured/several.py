@@ -129,7 +129,7 @@ def _stacked(
     if found is None:
         raise InvalidInputError(
             f"several releases of more than {MOST_CELLS} cells are combined where they are tables"
-            f" by name (give --schema) that tell at most {MOST_COORDINATES} numbers together;"
+            f" by name (pass `schema`) that tell at most {MOST_COORDINATES} numbers together;"
             " ask each of them"
         )
     return found

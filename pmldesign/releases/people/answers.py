@@ -84,7 +84,7 @@ def people_of(data: Any, schema: Schema | None, *, counted: bool = False) -> Any
         )
     address = isinstance(data, str) and data.startswith(DUCKDB)
     if schema is None and (counted or address):
-        raise InvalidInputError("people in a database need a schema; add --schema")
+        raise InvalidInputError("people in a database need a schema; pass `schema`")
     if counted:
         return CountedPeople(Path(data))
     if address:

@@ -106,7 +106,7 @@ def _counts(content: Any, name: str, cells: int) -> Integers:
     if values.ndim > 2 or (values.ndim == 2 and 1 not in values.shape) or values.size != cells:
         raise InvalidInputError(
             f"{name} must be one row or column of {cells} counts, one for each cell, got shape "
-            f"{values.shape}; for a table of people give --schema"
+            f"{values.shape}; for a table of people pass `schema`"
         )
     lines, values = values.shape, values.ravel()
     whole = (values >= 0) & (values < MOST_PEOPLE) & (values == np.floor(values))

@@ -186,5 +186,5 @@ def participation_refusal() -> InvalidInputError:
     """The refusal of guarantees that speak of a single record."""
     return InvalidInputError(
         "participations are for differential privacy under add-remove neighbours, where a person"
-        " takes part in steps of a stream; leave --alpha and --neighbours out, or --participation"
+        " takes part in steps of a stream; remove `alpha` and `neighbours`, or `participation`"
     )

@@ -176,7 +176,7 @@ class TableMatricesStrategy(CountsStrategy):
             if not any(wide <= set(S) for S in self.subsets) or (
                 self.public and not workload.public
             ):
-                remedy = "take neighbours 'replace'" if self.public else ADD_TABLE
+                remedy = "use `neighbours='replace'`" if self.public else ADD_TABLE
                 raise InvalidInputError(
                     f"strategy {self.name!r} cannot answer {workload.name!r}: it does not measure "
                     f"the table over attributes {T}; {remedy}"

@@ -303,7 +303,7 @@ class TablesStrategy(CountsStrategy):
         remedy = ADD_TABLE
         if not missing:
             remedy = (
-                "take neighbours 'replace', for which the total is public, or add a query for the "
+                "use `neighbours='replace'`, for which the total is public, or add a query for the "
                 "total"
             )
         raise InvalidInputError(

@@ -49,7 +49,7 @@ MOST_TERMS = 96
 """Of a row of L whose Laplace moment is computed: precision is 2 APART bits for each."""
 NORMS = {"gaussian": "l2", "laplace": "l1", "cube": "linf"}
 """In which the sensitivity of a noise is."""
-UNKNOWN = "the queries are not known; give --workload or --weights"
+UNKNOWN = "the queries are not known; pass `workload` or `weights`"
 
 RowsOf = Callable[[Mapping[str, Any]], Rows]
 """From the numbers of a guarantee."""
