@@ -81,7 +81,7 @@ RIGHT = {
     "workload": "prefix:4",
     "workloads": ["prefix:4"],
 }
-FLAGS = {"allow_vacuous", "counted", "integers", "leave_out", "nonnegative", "own_grid", "restart"}
+FLAGS = {"allow_vacuous", "counted", "integers", "leave_out", "nonnegative", "fractions", "restart"}
 FLAGS |= {"confirm_same_population", "simultaneous", "streaming"}
 CLASSES = [
     *(pml.PureDP, pml.ApproxDP, pml.PML, pml.ApproxPML, pml.EnvelopePML),

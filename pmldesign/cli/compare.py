@@ -17,7 +17,7 @@ from pmldesign.cli.options.fields import (
     numbers,
     option,
 )
-from pmldesign.cli.options.promises import LISTS, PromiseOptions, own_grid
+from pmldesign.cli.options.promises import LISTS, PromiseOptions
 from pmldesign.cli.options.questions import (
     FILE_ENDINGS,
     WORKLOAD_HELP,
@@ -59,7 +59,6 @@ class Asked:
     limits: LimitOptions = group()
     jobs: int = option("Number of processes (more than one need the jobs extra).", default=1)
     question: QuestionOptions = group()
-    own_grid: bool | None = own_grid("where it gains 5 % or more")
     outputs: ReportOutputs = group(plot=drawing("the errors"))
 
 
@@ -100,7 +99,6 @@ def command(asked: Asked) -> None:
             callback=callback,
             announce=callback,
             known=public,
-            own_grid=asked.question.on_grid(asked.own_grid),
             **question.design_options(asked.limits, promise),
         )
     asked.outputs.deliver(document_of(shown, question.takes_part))

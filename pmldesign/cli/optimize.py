@@ -21,7 +21,7 @@ from pmldesign.cli.options.fields import (
     option,
     strategy_output,
 )
-from pmldesign.cli.options.promises import PromiseOptions, at_alpha, own_grid, require_alpha_fits
+from pmldesign.cli.options.promises import PromiseOptions, at_alpha, require_alpha_fits
 from pmldesign.cli.options.questions import (
     WORKLOAD_HELP,
     LimitOptions,
@@ -76,7 +76,6 @@ class Asked:
     outputs: Outputs = group(plot=drawing("delta against epsilon"))
     question: QuestionOptions = group()
     at_alpha: float | None = at_alpha()
-    own_grid: bool | None = own_grid("where it gains 5 % or more")
 
 
 @as_command("optimize", Asked, epilog=WORKLOAD_HELP)
@@ -112,7 +111,6 @@ def command(asked: Asked) -> None:
             streaming=asked.streaming,
             seed=asked.seed,
             callback=callback,
-            own_grid=asked.question.on_grid(asked.own_grid),
             **options,
         )
         # first what was asked for, then what it is compared with, which may take longer
@@ -161,7 +159,7 @@ def _streaming_noise(guarantee: Guarantee | None, relation: Neighbours, noise: A
     """Gaussian noise, which does not mind the rotation to lower triangular form."""
     if relation is Neighbours.REPLACE:
         return noise  # refused by `optimize`, for another reason
-    if noise in ("laplace", "cube") or (
+    if noise in ("laplace", "integer-laplace", "cube") or (
         guarantee is not None and not guarantee.admits(Noise.GAUSSIAN)
     ):
         raise InvalidInputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from pmldesign.cli.options.fields import (
     group,
     option,
 )
-from pmldesign.cli.options.promises import LedgerOptions, PromiseOptions, own_grid
+from pmldesign.cli.options.promises import LedgerOptions, PromiseOptions
 from pmldesign.cli.options.questions import (
     QuestionOptions,
     WorkloadName,
@@ -28,7 +28,7 @@ from pmldesign.cli.options.questions import (
 from pmldesign.cli.process import complain, interrupted
 from pmldesign.errors import FileError, InvalidInputError, require_extra
 from pmldesign.factorization import with_known
-from pmldesign.mechanisms import Mechanism, mechanism, on_own_grid, require_feasible
+from pmldesign.mechanisms import Mechanism, integer_valued, mechanism, on_own_grid, require_feasible
 from pmldesign.privacy.guarantees import CurrencyGuarantee, Guarantee
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
@@ -51,7 +51,6 @@ class Asked:
     share: float | None = option(
         "Part of the remaining budget of the ledger to spend, in (0, 1], instead of a guarantee."
     )
-    own_grid: bool | None = own_grid("as the strategy was designed")
     measurements: Path | None = option(
         "File for the noisy measurements, for `pmldesign ask`: .npz (publishable).",
         check=ends("a file of measurements", ".npz"),
@@ -109,8 +108,9 @@ def command(asked: Asked) -> None:
     assert beside is not None
     if form is not None:
         form.require_release(beside.neighbours)
-    grid = _own_grid(asked, ledger)
-    there = grid is None and strategy is not None and read_own_grid(strategy)
+    fractions = asked.question.fractions or _is_planned(ledger)
+    choose = promise.noise == "auto" and not fractions
+    there = choose and strategy is not None and read_own_grid(strategy)
     noise = promise.noise if promise.noise != "auto" else _noise(beside, ledger, strategy, there)
     told: dict[str, Any] = {
         "guarantee": beside,
@@ -120,14 +120,14 @@ def command(asked: Asked) -> None:
     require_feasible(beside, queries.shape[1], noise=noise, p=2.0)
     if measured is None:
         asked.question.note_units(queries, note)
-        chosen = _designed(queries, effort=asked.effort, own_grid=grid, **told)
+        chosen = _designed(queries, effort=asked.effort, fractions=fractions, **told)
     else:
         with progress() as announce:
             announce(announced(measured))
             chosen = on_own_grid(mechanism(measured, queries, **told), 2.0, there)
-    prepared = prepare(
-        replace(chosen, own_grid=True) if grid else chosen, schema=form, **vars(asked.answers)
-    )
+    if promise.noise == "integer-laplace":
+        chosen = integer_valued(chosen)
+    prepared = prepare(chosen, schema=form, **vars(asked.answers))
     people, files = people_of(data, form, counted=asked.counted), asked.measurements
     with warnings_shown():
         published = carry_out(prepared, people, ledger=ledger, output=output, measurements=files)
@@ -180,14 +180,12 @@ def _noise(guarantee: Guarantee, ledger: Any, strategy: Path | None, own_grid: b
     return fitting
 
 
-def _own_grid(asked: Asked, ledger: Any) -> bool | None:
-    """Whether noise is on whole measurements, which no plan has; None for as designed."""
-    grid = asked.question.on_grid(asked.own_grid)
-    if grid is not None or ledger is None:
-        return grid
+def _is_planned(ledger: Any) -> bool:
+    """Whether the ledger has a plan, which contains no integer-valued noise."""
+    if ledger is None:
+        return False
     account = ledger.account()
-    planned = ledger.planned if account is None else account.plan
-    return None if planned is None else False
+    return (ledger.planned if account is None else account.plan) is not None
 
 
 def _data(asked: Asked) -> Path | str:

@@ -20,7 +20,7 @@ from pmldesign.cli.options.fields import (
     option,
     strategy_output,
 )
-from pmldesign.cli.options.promises import PromiseOptions, at_alpha, own_grid, require_alpha_fits
+from pmldesign.cli.options.promises import PromiseOptions, at_alpha, require_alpha_fits
 from pmldesign.cli.options.questions import (
     TOTAL,
     WORKLOAD_HELP,
@@ -128,7 +128,6 @@ class Asked:
     outputs: ReportOutputs = group(plot=drawing("delta against epsilon"))
     question: QuestionOptions = group()
     at_alpha: float | None = at_alpha()
-    own_grid: bool | None = own_grid("where it gains 5 % or more")
 
 
 @as_command("target", Asked, epilog=WORKLOAD_HELP)
@@ -159,7 +158,7 @@ def command(asked: Asked) -> None:
             time_limit=asked.limits.time_limit,
             known=public,
             participation=participation,
-            own_grid=asked.question.on_grid(asked.own_grid),
+            fractions=asked.question.fractions,
             callback=callback,
         )
         if asked.output is not None:

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sized
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from pmldesign.comparison.units import Demand, Settings, StudiedWorkload, Unit
 from pmldesign.designs.options import DesignOptions
 from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 from pmldesign.files import as_path, read_prior, read_strategy, read_workload
+from pmldesign.mechanisms import NoiseChoice
 from pmldesign.privacy.guarantee_syntax import parse_guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import BASELINES, Strategy, baseline
@@ -155,7 +156,7 @@ def _study(table: dict[str, Any], folder: Path) -> Study:
     limits: dict[str, Any] = {key: number(key, table[key]) for key in LIMITS[:2] if key in table}
     limits |= {key: whole(key, table[key]) for key in LIMITS[2:] if key in table}
     settings = Settings(
-        noise=choice("noise", table, ("auto", "gaussian", "laplace", "cube")),
+        noise=choice("noise", table, get_args(NoiseChoice)),
         options=DesignOptions(
             neighbours=Neighbours(choice("neighbours", table, ("add-remove", "replace"))),
             effort=choice("effort", table, ("normal", "quick", "thorough")),

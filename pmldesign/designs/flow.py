@@ -61,8 +61,8 @@ def optimize(
         workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
         guarantee: the promise; None for Gaussian noise of a scale equal to the sensitivity.
         p: exponent of the l_p error, in [2, inf].
-        noise: "gaussian", "laplace", "cube", or "auto" for all that can satisfy the guarantee; cube
-            noise is tried if there are few queries.
+        noise: "gaussian", "laplace", "integer-laplace", "cube", or "auto" for all that can
+            satisfy the guarantee; cube noise is tried if there are few queries.
         streaming: whether the strategy has to be lower triangular; then nothing is searched.
         seed: of the random starts of searches.
         known: queries whose answers are public and not protected: "total", or whatever
@@ -146,7 +146,7 @@ def _candidates(searches: Searches) -> tuple[Row, ...]:
     rows = [first]
     # cube noise last: it has a row only if it is better than all others
     for noise, searched in sorted(searches.found.items(), key=lambda pair: pair[0] is Noise.CUBE):
-        noisy = on_own_grid(searched.mechanism, question.p, question.options.own_grid)
+        noisy = on_own_grid(searched.mechanism, question.p, question.integers)
         row = as_row(f"{noise}-search", replace(noisy, p=question.p))
         same = first.mechanism is not None and first.mechanism.noise is noise
         others = rows if noise is Noise.CUBE else [first] if same else []

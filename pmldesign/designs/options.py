@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict, TypeVar
 
-from pmldesign.arguments import instance, member, named_arguments, positive, shown, whole
+from pmldesign.arguments import flags, instance, member, named_arguments, positive, shown, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours, NeighboursLike
 from pmldesign.strategies import Strategy, StrategyLike, as_strategy
@@ -46,7 +46,7 @@ class DesignArguments(TypedDict, total=False):
     buffers: int | None
     participation: AnyParticipation | str | None
     start: StrategyLike | None
-    own_grid: bool | None
+    fractions: bool
     effort: Effort | Literal["quick", "normal", "thorough"]
     callback: Callback | None
 
@@ -73,9 +73,9 @@ class DesignOptions:
         start: a strategy, an earlier design or a matrix that the searches for Laplace and cube
             noise begin from besides others; the one for Laplace noise ends no worse. The design of
             least norm is the same from any.
-        own_grid: whether Laplace noise is on the grid of whole measurements, of which epsilon alone
-            holds: True wherever that is less noise, False nowhere (plans need it), None where
-            standard deviations are less by 5 % or more.
+        fractions: whether cells hold fractions of records, as for sums and means of numbers; noise
+            "auto" is then never integer-valued, and otherwise where standard deviations are smaller
+            by 5 % or more.
         effort: how much work the searches for Laplace and cube noise and under PML do: "quick",
             "normal", or "thorough", which goes on while anything is gained.
         callback: called with every `Step` of the "scaling" method and of the searches. Ctrl-C
@@ -94,7 +94,7 @@ class DesignOptions:
     buffers: int | None = None
     participation: AnyParticipation | str | None = None
     start: Any = None
-    own_grid: bool | None = None
+    fractions: bool = False
     effort: Effort | str = Effort.NORMAL
     callback: Callback | None = None
 
@@ -122,8 +122,7 @@ class DesignOptions:
                 raise InvalidInputError(
                     f"buffers must be from {least} to {MOST_BUFFERS}, got {self.buffers}"
                 )
-        if self.own_grid is not None:
-            instance("own_grid", self.own_grid, bool, "True, False or None")
+        flags(fractions=self.fractions)
         if self.start is not None:
             object.__setattr__(self, "start", _start(self.start))
         relation = member("neighbours", self.neighbours, Neighbours)
@@ -163,8 +162,8 @@ class DesignOptions:
         if people is None:
             return self
         participation = people_in(workload, self.schema)
-        own_grid = False if self.own_grid is None and people.denominator > 1 else self.own_grid
-        return replace(self, participation=participation, own_grid=own_grid)
+        fractions = self.fractions or people.denominator > 1
+        return replace(self, participation=participation, fractions=fractions)
 
     @property
     def begun(self) -> DesignOptions:

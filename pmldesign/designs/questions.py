@@ -31,7 +31,9 @@ class Question:
         workload: A, shape (m, n), given the invariants.
         p: exponent of the l_p error, in [2, inf].
         guarantee: the promise; None for noise of a scale equal to the sensitivity.
-        noise: "gaussian", "laplace", "cube", or "auto" for all that can satisfy the guarantee.
+        noise: "gaussian", "laplace", "integer-laplace" (integer-valued wherever a strategy measures
+            integers and the error is smaller), "cube", or "auto" for all that can satisfy the
+            guarantee.
         options: of the solvers, among them the relation of neighbours (a guarantee has its own) and
             the participation.
         streaming: whether the strategy has to be lower triangular; then nothing is searched.
@@ -87,6 +89,13 @@ class Question:
     def kinds(self) -> tuple[Noise, ...]:
         """The kinds of noise to consider for a design."""
         return admissible(self.guarantee, self.noise, self.p)
+
+    @property
+    def integers(self) -> bool | None:
+        """Whether Laplace noise is integer-valued; see `on_own_grid`."""
+        if self.noise == "auto":
+            return False if self.options.fractions else None
+        return self.noise == "integer-laplace"
 
     @property
     def repeated(self) -> bool:

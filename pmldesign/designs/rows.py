@@ -21,7 +21,7 @@ from pmldesign.error_bounds.lower import gaussian_class, laplace_class, least_mo
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization
 from pmldesign.mechanisms import Mechanism, admissible, calibrated, on_own_grid, smallest_error
-from pmldesign.mechanisms.exact_error import OWN_GRID
+from pmldesign.mechanisms.exact_error import INTEGER_LAPLACE
 from pmldesign.privacy.curves import PrivacyCurve, curve_of, pure_curve
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.loss import Fallback
@@ -55,7 +55,7 @@ class Row:
     Attributes:
         strategy: its name.
         p: of the l_p^p error.
-        noise: "gaussian", "laplace" or "cube"; "laplace own-grid" where it is discrete on the whole
+        noise: "gaussian", "laplace" or "cube"; "integer-laplace" where it is discrete on the whole
             numbers that are measured; "own" for a mechanism that is not ours.
         sensitivity: largest distance between the measurements of neighbours, l2 for Gaussian,
             l1 for Laplace and l_inf for cube noise.
@@ -104,9 +104,10 @@ class Row:
         """What its noise satisfies in every currency; None without a guarantee, or of own noise."""
         if self.guarantee is None or self.noise == OWN:
             return None
-        kind = Noise(self.noise.removesuffix(OWN_GRID))
+        integers = self.noise == INTEGER_LAPLACE
+        kind = Noise.LAPLACE if integers else Noise(self.noise)
         curve = curve_of(kind, self.sensitivity, self.scale)
-        return pure_curve(curve.ratio) if self.noise.endswith(OWN_GRID) else curve
+        return pure_curve(curve.ratio) if integers else curve
 
     @property
     def over_lower_bound(self) -> float | None:
@@ -172,7 +173,7 @@ def row_with(
     name: str, factorization: Factorization, question: Question, kinds: Iterable[Noise]
 ) -> Row:
     """The row of a strategy with the best of these kinds of noise; see `row_of`."""
-    p, guarantee, grid = question.p, question.guarantee, question.options.own_grid
+    p, guarantee, grid = question.p, question.guarantee, question.integers
     noisy = [on_own_grid(calibrated(factorization, guarantee, kind), p, grid) for kind in kinds]
     return as_row(name, replace(smallest_error(noisy, p), p=p))
 

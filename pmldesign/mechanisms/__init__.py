@@ -5,6 +5,7 @@ from pmldesign.mechanisms.choice import admissible as admissible
 from pmldesign.mechanisms.choice import answered_workload as answered_workload
 from pmldesign.mechanisms.choice import calibrated as calibrated
 from pmldesign.mechanisms.choice import compose as compose
+from pmldesign.mechanisms.choice import integer_valued as integer_valued
 from pmldesign.mechanisms.choice import mechanism as mechanism
 from pmldesign.mechanisms.choice import mixtures_refusal as mixtures_refusal
 from pmldesign.mechanisms.choice import on_own_grid as on_own_grid

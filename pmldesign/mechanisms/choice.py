@@ -25,7 +25,7 @@ from pmldesign.arguments import exponent, instance, member, named_arguments, sho
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import Factorization, answer, with_known
 from pmldesign.mechanisms.discrete import own_deviation, own_lattice
-from pmldesign.mechanisms.exact_error import Mechanism
+from pmldesign.mechanisms.exact_error import INTEGER_LAPLACE, Mechanism
 from pmldesign.privacy.calibration import calibrate, require_attainable
 from pmldesign.privacy.curves import PrivacyCurve
 from pmldesign.privacy.guarantees import ApproxDP, Guarantee, PureDP, require_guarantee
@@ -41,7 +41,7 @@ from pmldesign.strategies.participation.schema import (
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload, WorkloadLike, as_workload
 
-NoiseChoice = Literal["auto", "gaussian", "laplace", "cube"]
+NoiseChoice = Literal["auto", "gaussian", "laplace", "integer-laplace", "cube"]
 LEAST_GAIN = 0.05
 """Of standard deviations, for which the own grid is taken unasked."""
 LEAST_EPSILON = 1.0
@@ -70,7 +70,8 @@ def mechanism(
             a baseline such as "tree", or a matrix.
         workload: A, shape (m, n), whatever `as_workload` takes; None for that of the factorization.
         guarantee: what is to be met; None for a scale equal to the sensitivity.
-        noise: "gaussian", "laplace", "cube" (for few measurements), or "auto" for Gaussian or
+        noise: "gaussian", "laplace", "integer-laplace" (for measurements that are integers times a
+            unit), "cube" (for few measurements), or "auto" for Gaussian or
             Laplace, the one with the smaller error at p among those that can meet the guarantee
             (Gaussian without one).
         p: in [2, inf], for noise "auto"; None for that of the factorization, or 2.
@@ -114,6 +115,8 @@ def mechanism(
     candidates = tuple(
         calibrated(factorization, guarantee, kind, allow_vacuous=allow_vacuous) for kind in kinds
     )
+    if noise == INTEGER_LAPLACE:
+        candidates = tuple(map(integer_valued, candidates))
     return replace(smallest_error(candidates, p), p=p)
 
 
@@ -218,6 +221,8 @@ def admissible(
         raise InvalidInputError(f"noise must be one of {allowed}, got {shown(noise)}")
     if guarantee is not None:
         require_guarantee(guarantee)
+    if noise == INTEGER_LAPLACE:
+        return (Noise.LAPLACE,)
     if noise != "auto":
         return (Noise(noise),)
     if guarantee is None or sampled:
@@ -254,14 +259,12 @@ def on_own_grid(mechanism: Mechanism, p: float, asked: bool | None = None) -> Me
         p: at which its error is to be known.
         asked: True wherever it gains anything, False nowhere, None where it gains LEAST_GAIN.
     """
-    guarantee, schema = mechanism.guarantee, mechanism.strategy.participation
+    guarantee = mechanism.guarantee
     if (
         asked is False
         or mechanism.own_grid
-        or mechanism.noise is not Noise.LAPLACE
         or not isinstance(guarantee, PureDP | ApproxDP)
         or (guarantee.epsilon <= LEAST_EPSILON and not asked)
-        or not (schema is None or isinstance(schema, PersonRows))
     ):
         return mechanism
     gain = own_grid_gain(mechanism)
@@ -272,6 +275,23 @@ def on_own_grid(mechanism: Mechanism, p: float, asked: bool | None = None) -> Me
         if drawn_there.error(p) < mechanism.error(p):
             return drawn_there
     return mechanism
+
+
+def integer_valued(mechanism: Mechanism) -> Mechanism:
+    """The mechanism with integer-valued Laplace noise, whatever it gains.
+
+    Raises:
+        InvalidInputError: its measurements, its noise or its guarantee do not allow it.
+    """
+    if mechanism.own_grid:
+        return mechanism
+    if own_grid_gain(mechanism) is None:
+        raise InvalidInputError(
+            "integer-valued Laplace noise is for guarantees of epsilon, or epsilon and delta, and"
+            " for strategies of integers times a unit, such as counts or trees; use"
+            " `noise='laplace'`"
+        )
+    return replace(mechanism, own_grid=True)
 
 
 def own_grid_gain(mechanism: Mechanism) -> tuple[float, float] | None:
@@ -285,7 +305,9 @@ def own_grid_gain(mechanism: Mechanism) -> tuple[float, float] | None:
         ones as the mechanism; None for other noise, or strategies that are not whole.
     """
     noise, scale = mechanism.noise, mechanism.scale
+    schema = mechanism.strategy.participation
     known = isinstance(mechanism.guarantee, PureDP | ApproxDP)
+    known = known and (schema is None or isinstance(schema, PersonRows))
     if noise is not Noise.LAPLACE or scale == 0 or not known:
         return None
     lattice = own_lattice(mechanism.strategy)

@@ -254,8 +254,9 @@ def own_unit(strategy: Strategy, noise: Noise, scale: float) -> float:
     lattice = own_lattice(strategy) if noise is Noise.LAPLACE else None
     if lattice is None or scale == 0:
         raise InvalidInputError(
-            "own_grid is for Laplace noise on a strategy of whole numbers times a unit, such as"
-            " counts or trees, with one record added or removed; leave it out"
+            "integer-valued Laplace noise is for strategies of integers times a unit, such as"
+            " counts"
+            " or trees, with one record added or removed; use `noise='laplace'`"
         )
     return float(lattice.units[0])
 

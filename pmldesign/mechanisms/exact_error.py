@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pmldesign.streams import CorrelatedNoise, Stream, VectorStream
     from pmldesign.streams.noise import GridNoise
 
-OWN_GRID = " own-grid"
+INTEGER_LAPLACE = "integer-laplace"
 """After the name of noise on the grid of whole measurements."""
 
 
@@ -60,7 +60,7 @@ class ReleaseArguments(TypedDict, total=False):
     plan: pmldesign.Plan | str | None
     population: str | None
     confirm_same_population: bool
-    own_grid: bool | None
+    noise: Literal["laplace", "integer-laplace"] | None
     counted: bool
     sampler: Callable[..., Any]
 
@@ -158,7 +158,7 @@ class Mechanism(Drawn, Displayed):
         if self.own_grid or self.noise is Noise.CUBE:
             raise InvalidInputError(
                 "dp-accounting has no event for cube noise, or for noise on the grid of the"
-                " measurements; take other noise, without own_grid"
+                " measurements; use other noise"
             )
         return dp_event.LaplaceDpEvent(multiplier)
 
@@ -174,8 +174,8 @@ class Mechanism(Drawn, Displayed):
 
     @property
     def noise_name(self) -> str:
-        """What tables call its noise: "gaussian", "laplace", "cube", or "laplace own-grid"."""
-        return self.noise.value + (OWN_GRID if self.own_grid else "")
+        """What tables call its noise: "gaussian", "laplace", "cube", or "integer-laplace"."""
+        return INTEGER_LAPLACE if self.own_grid else self.noise.value
 
     @cached_property
     def unit(self) -> float | None:
@@ -215,7 +215,7 @@ class Mechanism(Drawn, Displayed):
         if found is None:
             raise InvalidInputError(
                 f"the error on the grid of the measurements is not computed at p = {p:g}; take an"
-                " even p, inf, or leave own_grid out"
+                " even p, inf, or `noise='laplace'`"
             )
         return self._finite(found)
 

@@ -14,18 +14,19 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from pmldesign.arguments import flags, instance, named_arguments
+from pmldesign.arguments import flags, instance, named_arguments, shown
 from pmldesign.errors import InvalidInputError, require_extra
 from pmldesign.files.atomic import PathName
-from pmldesign.mechanisms import Mechanism
+from pmldesign.mechanisms import Mechanism, integer_valued
 from pmldesign.mechanisms import mechanism as mechanism_for
 from pmldesign.mechanisms.integers import Integers
 from pmldesign.mechanisms.lattice import TableCounts
 from pmldesign.privacy.neighbours import Neighbours
+from pmldesign.privacy.noise import Noise
 from pmldesign.releases.alpha import alpha_doubts
 from pmldesign.releases.costs.budget import Budget, charge_of
 from pmldesign.releases.costs.ledger import Ledger, ledger_of
@@ -265,7 +266,7 @@ def release(
     plan: Plan | str | None = None,
     population: str | None = None,
     confirm_same_population: bool = False,
-    own_grid: bool | None = None,
+    noise: Literal["laplace", "integer-laplace"] | None = None,
     counted: bool = False,
     sampler: Sampler = draw,
 ) -> Release:
@@ -289,8 +290,9 @@ def release(
         population: name of the population that the ledger is about.
         confirm_same_population: whether data that differ from those of earlier releases are about
             the same population.
-        own_grid: whether Laplace noise is drawn on the whole numbers that are measured: less noise,
-            of which epsilon alone is claimed, and no plan has it; None for as the mechanism has it.
+        noise: law of the Laplace noise: "integer-laplace" for integer-valued noise on measurements
+            that are integers, with a smaller error, for which only epsilon is claimed and which no
+            plan has, or "laplace" for a fine grid; None for that of the mechanism.
         counted: whether the file of people has combinations of values with counts, as the query of
             `pmldesign schema sql` returns them.
         sampler: another one is for tests alone; the manifest then says that nothing is private.
@@ -301,9 +303,15 @@ def release(
         FileError: a file cannot be read.
     """
     instance("mechanism", mechanism, Mechanism, "a mechanism (pmldesign.mechanism makes one)")
-    if own_grid is not None:
-        instance("own_grid", own_grid, bool, "True, False or None")
-        mechanism = replace(mechanism, own_grid=own_grid)
+    if noise is not None:
+        if noise not in ("laplace", "integer-laplace") or mechanism.noise is not Noise.LAPLACE:
+            raise InvalidInputError(
+                "noise must be None, or for Laplace noise 'laplace' or 'integer-laplace', got"
+                f" {shown(noise)}"
+            )
+        mechanism = replace(mechanism, own_grid=False)
+        if noise == "integer-laplace":
+            mechanism = integer_valued(mechanism)
     prepared = prepare(
         mechanism,
         schema=schema,

@@ -200,7 +200,7 @@ def test_the_design_is_the_best_mechanism_under_every_guarantee(run):
             assert (best["name"], best["noise"]) == ("design", "cube")
             assert best["error"] == pytest.approx(math.sqrt(35 / 6) / epsilon, rel=1e-9)
         else:  # whole numbers, of the geometric law
-            assert (best["name"], best["noise"]) == ("design", "laplace own-grid")
+            assert (best["name"], best["noise"]) == ("design", "integer-laplace")
             variance = 1 / (2 * math.sinh(epsilon / 2) ** 2)
         # noise of scale 1/epsilon on each cell, one and two of which are in an answer
         assert identity["error"] == pytest.approx(math.sqrt(3 * variance), rel=1e-12)

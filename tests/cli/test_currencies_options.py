@@ -22,7 +22,7 @@ def test_gaussian_scales_are_exact(run, option, value, sigma):
     shown = run.json("calibrate", "histogram:4", option, value, "--noise", "gaussian")
     assert shown["scale"] == sigma
     design = run.json("optimize", "histogram:4", option, value, *BRIEFLY)
-    noise = {"kind": "gaussian", "scale": pytest.approx(sigma), "own_grid": False}
+    noise = {"kind": "gaussian", "scale": pytest.approx(sigma)}
     assert design["noise"] == noise
     assert design["privacy"]["mu"] == pytest.approx(1 / sigma)
     assert design["guarantee_numbers"] == shown["guarantee_numbers"]

@@ -69,7 +69,7 @@ def test_json_has_the_documented_keys_and_the_norm(run, p, gamma):
     shown = run.json("optimize", "prefix:16", "--p", p)
     assert set(shown) == KEYS
     assert set(shown["norm"]) == {"lower", "upper", "gap"}
-    assert set(shown["noise"]) == {"kind", "scale", "own_grid"}
+    assert set(shown["noise"]) == {"kind", "scale"}
     assert all(set(row) == ROW_KEYS for row in shown["strategies"])
     names = [row["name"] for row in shown["strategies"]]
     assert names[0] == "design"

@@ -1,4 +1,4 @@
-"""--own-grid and --no-own-grid: from the design to its file and its release."""
+"""--noise integer-laplace and laplace: from the design to its file and its release."""
 
 import json
 
@@ -38,16 +38,17 @@ def unit_of(manifest):
 
 def test_a_design_says_that_it_is_on_its_own_grid(folder):
     shown = run(*OPTIMIZE)
-    assert "Laplace own-grid noise" in shown
-    assert "release --own-grid" in shown
+    assert "Integer-valued Laplace noise" in shown
+    assert "plans need --noise laplace" in shown
     assert pml.files.strategies.read_own_grid(folder / "d.npz")
     data = json.loads(run(*OPTIMIZE, "--json"))
-    assert data["noise"]["own_grid"] is True
-    assert data["strategies"][0]["noise"] == "laplace own-grid"
+    assert data["noise"]["kind"] == "integer-laplace"
+    assert data["strategies"][0]["noise"] == "integer-laplace"
     assert data["privacy"]["rho"] == pytest.approx(3 * np.tanh(1.5), rel=1e-6)
-    without = run(*OPTIMIZE, "--no-own-grid")
+    without = run(*OPTIMIZE, "--noise", "laplace")
     assert "Laplace noise of scale" in without
-    assert "laplace own-grid" not in without
+    assert "-search    integer-laplace" not in without
+    assert "Integer-valued" not in without
 
 
 def test_a_release_of_the_file_draws_what_it_was_designed_for(folder):
@@ -57,7 +58,7 @@ def test_a_release_of_the_file_draws_what_it_was_designed_for(folder):
     column = [line.split(",")[2] for line in (folder / "r.csv").read_text().splitlines()[1:]]
     assert [float(value) for value in column] == pytest.approx([error] * 6, rel=1e-3)
     assert coarse["lattice"]["bits"] == 1
-    fine = release(folder, file, data, "--no-own-grid")
+    fine = release(folder, file, data, "--noise", "laplace")
     assert unit_of(fine) < 1e-3 * unit_of(coarse)
     assert unit_of(release(folder, file, data, "--epsilon", "1")) == unit_of(coarse)
     assert (
@@ -68,9 +69,9 @@ def test_a_release_of_the_file_draws_what_it_was_designed_for(folder):
 def test_designs_of_a_release_are_on_their_own_grid(folder):
     asked = "histogram:6", folder / "h.npy", "--effort", "quick", "--epsilon"
     unit = unit_of(release(folder, *asked, "3"))
-    assert unit_of(release(folder, *asked, "3", "--no-own-grid")) < 1e-3 * unit
+    assert unit_of(release(folder, *asked, "3", "--noise", "laplace")) < 1e-3 * unit
     assert unit_of(release(folder, *asked, "0.5")) < 1e-3 * unit
-    assert unit_of(release(folder, *asked, "0.5", "--own-grid")) == unit
+    assert unit_of(release(folder, *asked, "0.5", "--noise", "integer-laplace")) == unit
 
 
 def test_a_plan_has_noise_on_a_fine_grid(folder):
@@ -82,10 +83,14 @@ def test_a_plan_has_noise_on_a_fine_grid(folder):
     asked = "histogram:6", folder / "h.npy", "--epsilon", "3", "--effort", "quick", *paid[:2]
     assert unit_of(release(folder, *asked)) < 1e-3
     refused = CliRunner().invoke(
-        main, [str(word) for word in ("release", *asked, "--own-grid", "-o", folder / "n.csv")]
+        main,
+        [
+            str(word)
+            for word in ("release", *asked, "--noise=integer-laplace", "-o", folder / "n.csv")
+        ],
     )
     assert refused.exit_code == 2
-    assert "--no-own-grid" in refused.output
+    assert "use --noise laplace" in refused.output
     assert not (folder / "n.csv").exists()
 
 
@@ -93,28 +98,28 @@ def test_in_python_a_mechanism_says_it(folder):
     best = pml.optimize("histogram:6", guarantee=pml.PureDP(3), effort="quick").best
     counts = np.arange(6)
     coarse = best.release(counts).manifest
-    assert unit_of(pml.release(best, counts, own_grid=False).manifest) < unit_of(coarse)
-    with pytest.raises(pml.InvalidInputError, match="own_grid must be"):
-        pml.release(best, counts, own_grid="yes")
+    assert unit_of(pml.release(best, counts, noise="laplace").manifest) < unit_of(coarse)
+    with pytest.raises(pml.InvalidInputError, match="noise must be"):
+        pml.release(best, counts, noise="gaussian")
 
 
 def test_compare_says_how_such_a_row_is_released():
     asked = "compare", "histogram:6", "--epsilon", "3", "--strategies", "identity,tree"
     shown = run(*asked)
-    assert "laplace own-grid" in shown
-    assert "release --own-grid" in shown
-    assert "own-grid" not in run(*asked, "--no-own-grid")
+    assert "integer-laplace" in shown
+    assert "plans need --noise laplace" in shown
+    assert "integer-laplace" not in run(*asked, "--noise", "laplace")
 
 
 def test_target_says_it_too():
     asked = "target", "histogram:6", "--std", "0.3", "--effort", "quick"
     shown = run(*asked)
-    assert "Laplace own-grid noise" in shown
+    assert "Integer-valued Laplace noise" in shown
     assert "for every mechanism, worst case over data of any size" in shown
     data = json.loads(run(*asked, "--json"))
-    assert data["noise"]["own_grid"] is True
-    assert {row["noise"] for row in data["strategies"]} == {"laplace own-grid"}
-    fine = json.loads(run(*asked, "--json", "--no-own-grid"))
+    assert data["noise"]["kind"] == "integer-laplace"
+    assert {row["noise"] for row in data["strategies"]} == {"integer-laplace"}
+    fine = json.loads(run(*asked, "--json", "--noise", "laplace"))
     assert fine["epsilon"]["enough"] > 1.2 * data["epsilon"]["enough"]
 
 
@@ -128,5 +133,6 @@ def test_numbers_are_spread_over_cells_and_have_a_fine_grid(folder):
     assert unit_of(fine) < 1e-3
     for command in ("optimize", "compare"):
         question = command, "hours:sum+total", *asked[2:], "--effort", "quick"
-        assert "laplace own-grid" not in run(*question)
-        assert "laplace own-grid" in run(*question, "--own-grid")
+        for more, there in ((), False), (("--noise", "integer-laplace"), True):
+            rows = json.loads(run(*question, *more, "--json"))["strategies"]
+            assert ("integer-laplace" in {row["noise"] for row in rows}) == there

@@ -52,7 +52,6 @@ def test_better_noise_is_the_better_row_and_no_bound_is_beaten():
         strategies=["design", pml.OwnMechanism("staircase", "identity", staircase)],
         guarantee=guarantee,
         noise="laplace",
-        own_grid=False,
     ).rows
     design, own = rows
     assert own.ratio == 1.0 < design.ratio

@@ -12,7 +12,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import discrete_error, discrete_half_widths, on_own_grid
 from pmldesign.privacy import laplace_error
 
-OWN = "laplace own-grid"
+OWN = "integer-laplace"
 
 
 def geometric_deviation(epsilon):
@@ -127,7 +127,7 @@ def test_no_bound_exceeds_a_row_of_whole_numbers(seed):
     queries = rng.integers(-2, 3, (5, 4)) + 0.0
     strategies = [np.eye(4), np.vstack([np.eye(4), np.ones(4)]), queries + 3 * np.eye(5, 4)]
     for epsilon, p in [(1.3, 4), (4.0, math.inf), (9.0, 2)]:
-        asked = {"p": p, "guarantee": pml.PureDP(epsilon), "own_grid": True, "effort": "quick"}
+        asked = {"p": p, "guarantee": pml.PureDP(epsilon), "noise": OWN, "effort": "quick"}
         shown = compare(queries, strategies=["design", *strategies], **asked)
         assert {row.noise for row in shown.rows[1:]} == {OWN}
         assert all(row.lower_bound <= row.error for row in shown.rows)
@@ -147,7 +147,7 @@ def test_the_design_is_the_identity_where_its_grid_is_best():
     best = pml.optimize("prefix:64", **asked).best
     assert best.own_grid
     assert best.error() == pytest.approx(expected, rel=1e-9)
-    without = compare("prefix:64", strategies=names[1:], own_grid=False, **asked).rows
+    without = compare("prefix:64", strategies=names[1:], noise="laplace", **asked).rows
     assert {row.noise for row in without} == {"laplace"}
     assert without[2].error == pytest.approx(math.sqrt(64 * 65) / 8)
 
@@ -156,13 +156,31 @@ def test_below_five_percent_it_is_for_those_who_ask():
     promise = pml.PureDP(1)
     (row,) = compare("histogram:8", strategies=["identity"], guarantee=promise).rows
     assert (row.noise, row.error) == ("laplace", pytest.approx(4.0))
-    (row,) = compare("histogram:8", strategies=["identity"], guarantee=promise, own_grid=True).rows
+    (row,) = compare("histogram:8", strategies=["identity"], guarantee=promise, noise=OWN).rows
     assert (row.noise, row.error) == (OWN, pytest.approx(geometric_deviation(1) * math.sqrt(8)))
     real = np.array([[1.0, math.pi], [0.0, 1.0]])
-    (row,) = compare(np.eye(2), strategies=[real], guarantee=pml.PureDP(9), own_grid=True).rows
+    (row,) = compare(np.eye(2), strategies=[real], guarantee=pml.PureDP(9), noise=OWN).rows
     assert row.noise == "laplace"
-    with pytest.raises(InvalidInputError, match="own_grid must be"):
-        compare("histogram:8", strategies=["identity"], guarantee=promise, own_grid="yes")
+    with pytest.raises(InvalidInputError, match="noise must be one of"):
+        compare("histogram:8", strategies=["identity"], guarantee=promise, noise="yes")
+
+
+def test_integer_valued_noise_is_refused_if_it_is_asked_for_and_impossible():
+    """A mechanism with this noise has the law that its guarantee was calibrated for, or is none."""
+    made = pml.mechanism("tree", "prefix:8", guarantee=pml.PureDP(0.3), noise=OWN)
+    assert made.own_grid
+    assert made.noise_name == OWN
+    sensitivity, unit = 4, 1  # a record is in 4 sums, so that neighbours differ by 4 at most
+    assert sensitivity * unit / made.scale <= 0.3 * (1 + 1e-12)
+    real = np.array([[1.0, math.pi], [0.0, 1.0]])
+    for strategy, queries, promise in (
+        (real, np.eye(2), pml.PureDP(1)),
+        ("identity", "histogram:4", pml.ZCDP(1)),
+        ("identity", "histogram:4", pml.PML(0.5, 0.25)),
+        ("identity", "histogram:4", None),
+    ):
+        with pytest.raises(InvalidInputError, match="use `noise='laplace'`"):
+            pml.mechanism(strategy, queries, guarantee=promise, noise=OWN)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +193,7 @@ def test_below_five_percent_it_is_for_those_who_ask():
     ],
 )
 def test_other_guarantees_have_no_such_rows(guarantee):
-    (row,) = compare("prefix:4", strategies=["identity"], guarantee=guarantee, own_grid=True).rows
+    (row,) = compare("prefix:4", strategies=["identity"], guarantee=guarantee, noise=OWN).rows
     assert row.noise != OWN
 
 

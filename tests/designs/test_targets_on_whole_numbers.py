@@ -7,7 +7,7 @@ import pytest
 
 import pmldesign as pml
 
-OWN = "laplace own-grid"
+OWN = "integer-laplace"
 
 
 def needed(deviation, sensitivity=1):
@@ -55,12 +55,12 @@ def test_large_targets_and_widths_have_laplace_noise():
         assert not found.mechanism.own_grid
         assert found.bounded == "laplace noise on any strategy"
     found = pml.least_budget(
-        "histogram:4", pml.PureDP(1), targets=5.0, effort="quick", own_grid=True
+        "histogram:4", pml.PureDP(1), targets=5.0, effort="quick", noise="integer-laplace"
     )
     assert found.mechanism.own_grid
     assert found.enough == pytest.approx(needed(5.0), rel=1e-7)
     found = pml.least_budget(
-        "histogram:4", pml.PureDP(1), targets=0.2, effort="quick", own_grid=False
+        "histogram:4", pml.PureDP(1), targets=0.2, effort="quick", noise="laplace"
     )
     assert not found.mechanism.own_grid
     assert found.enough == pytest.approx(math.sqrt(2) / 0.2, rel=1e-7)

@@ -214,7 +214,7 @@ class Writer(People):
             given = ",".join(number(random, SMALL) for _ in range(random.randint(1, 5)))
             self.option("prior", given if self.chance(0.6) else self.file(channel(random)[:1]))
         if self.chance(0.6):
-            self.option("delta", number(random, SMALL))
+            self.option("failure-probability", number(random, SMALL))
             if self.chance(0.2):
                 self.option("output", self.rarely(("q.csv",), ("q.npy", "q", "no/q.csv")))
         elif self.chance(0.9):

@@ -172,7 +172,7 @@ class People:
                 "budget", self.rarely(("epsilon=3,delta=1e-6", "epsilon=2"), ("epsilon", ""))
             )
         if self.chance(0.4):
-            self.option("people", self.rarely(("panel",), ("", "\x1b", "p" * 300)))
+            self.option("population", self.rarely(("panel",), ("", "\x1b", "p" * 300)))
         if self.chance(0.5):
             self.case.arguments.append("--confirm-same-population")
         if self.chance(share):

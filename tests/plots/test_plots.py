@@ -124,7 +124,7 @@ def test_panels_have_one_scale(names):
 def test_lines_say_their_p_and_several_noises_without_their_grids():
     guarantees = [ApproxDP(0.5, 1e-6), ApproxDP(8.0, 1e-6)]
     many = compare_all(["histogram:8"], ["identity"], guarantees=guarantees)
-    assert {row.noise for one in many for row in one.rows} == {"laplace", "laplace own-grid"}
+    assert {row.noise for one in many for row in one.rows} == {"laplace", "integer-laplace"}
     (axes,) = comparisons_figure(many).axes
     assert axes.get_ylabel() == r"$\ell_{2}$ error per query"
     assert axes.get_legend_handles_labels()[1][0] == "identity (laplace)"

@@ -132,7 +132,7 @@ def test_where_there_is_no_grid_of_its_own():
         (np.eye(2), "gaussian"),
     ):
         made = mechanism(strategy, np.eye(2), guarantee=ApproxDP(1, 1e-6), noise=noise)
-        with pytest.raises(InvalidInputError, match="own_grid is for"):
+        with pytest.raises(InvalidInputError, match="integer-valued Laplace noise is for"):
             exact_noise(replace(made, own_grid=True))
     tenth = own_lattice(Strategy("tenths", np.array([[0.1, 0.3], [0.0, 0.2]])))
     assert np.array_equal(tenth.matrix, [[1, 3], [0, 2]])

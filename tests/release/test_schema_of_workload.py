@@ -70,7 +70,7 @@ def test_a_person_costs_as_many_rows_as_the_schema_allows():
         noisy = pml.mechanism("identity", queries, guarantee=pml.PureDP(1), noise="laplace")
         assert noisy.max_std == pytest.approx(2**0.5 * rows)
         assert pml.calibrate(queries, pml.PureDP(1), noise="laplace").scale == pytest.approx(rows)
-        found = pml.least_budget(queries, pml.PureDP(1), targets=5, noise="laplace", own_grid=False)
+        found = pml.least_budget(queries, pml.PureDP(1), targets=5, noise="laplace")
         assert found.enough == pytest.approx(2**0.5 * rows / 5, rel=1e-4)
         bounds = pml.bounds(queries, pml.ApproxDP(1, 1e-6))
         gaussian = next(bound for bound in bounds if bound.name == "Gaussian mechanisms")

@@ -26,7 +26,7 @@ from pmldesign.cli.process import interrupted
 from pmldesign.designs.optimized import Optimized
 from pmldesign.designs.rows import PARAMETERS, Row, parameters
 from pmldesign.errors import PmldesignError
-from pmldesign.mechanisms.exact_error import OWN_GRID
+from pmldesign.mechanisms.exact_error import INTEGER_LAPLACE
 from pmldesign.privacy.outward import at_least, at_most, of_scale, shortest
 from pmldesign.strategies.baselines.registry import usual_baselines
 from pmldesign_solvers.operators.deadline import Deadline
@@ -109,7 +109,7 @@ def _promised(shown: Sequence[Comparison], participation: AnyParticipation | Non
     best = min(first.rows, key=lambda row: row.error)
     if best.fallback is not None:
         facts.append(("if wrong", f"{best.strategy}, {best.fallback.describe()}"))
-    facts += [("own grid", text) for text in _own_grid(shown)]
+    facts += [("integers", text) for text in _integers(shown)]
     if len(shown) > 1 or first.guarantee.pml:  # under PML it differs from row to row
         return facts
     curves = {row.noise: row.privacy for row in first.rows}
@@ -120,10 +120,10 @@ def _promised(shown: Sequence[Comparison], participation: AnyParticipation | Non
     ]
 
 
-def _own_grid(shown: Sequence[Comparison]) -> list[str]:
-    """How a row of discrete noise on whole measurements is released, if there is one."""
-    there = any(row.noise.endswith(OWN_GRID) for one in shown for row in one.rows)
-    return [parts.OWN_GRID_NOISE] if there else []
+def _integers(shown: Sequence[Comparison]) -> list[str]:
+    """How integer-valued noise is released, if a row has it."""
+    there = any(row.noise == INTEGER_LAPLACE for one in shown for row in one.rows)
+    return [parts.INTEGER_NOISE] if there else []
 
 
 def _page(
@@ -142,7 +142,7 @@ def _page(
         none if one.guarantee is None else one.guarantee.describe(one.workload.shape[1])
         for one in shown
     ]
-    yield Section("The guarantee", sentences=[*dict.fromkeys(promises), *_own_grid(shown)])
+    yield Section("The guarantee", sentences=[*dict.fromkeys(promises), *_integers(shown)])
     yield Section("Errors", pictures=[Picture(picture, "The error of each strategy.")])
     yield Section("The rows", tables=[records([*map(_record, rows)])], sentences=reasons)
     norms = [

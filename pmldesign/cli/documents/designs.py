@@ -143,9 +143,8 @@ class Designed:
             "origin": self.result.origin,
             "sensitivity": self.best.sensitivity,
             "noise": {
-                "kind": self.best.noise.value,
+                "kind": self.best.noise_name,
                 "scale": self.best.scale,
-                "own_grid": self.best.own_grid,
             },
             **self.said.data(),
             "budget_shares": self.shares,

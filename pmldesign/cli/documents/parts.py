@@ -48,11 +48,8 @@ ASIDES = {
     "provided": re.compile(r", provided that (.*\.)"),
 }
 """What follows the promise in the sentences of guarantees, in the order in which it is cut off."""
-OWN_GRID_NOISE = (
-    "Laplace noise drawn on the whole numbers that are measured, as `pmldesign release --own-grid`"
-    " draws it: less, and epsilon alone holds; --no-own-grid leaves it out, for plans"
-)
-"""How noise is released that is discrete on whole measurements."""
+INTEGER_NOISE = "integer-valued Laplace noise, for epsilon only; plans need --noise laplace"
+"""What a reader has to know of it."""
 MOST_PARTS = 6
 """Whose shares are told."""
 
@@ -101,22 +98,22 @@ class Said:
         facts = [("privacy", f"{relation}: {currencies(noisy.privacy, guarantee)}")]
         if self.leaked is not None:
             facts.append(("leakage", _in_words(self.leaked)))
-        return facts + self.own_grid + self.wrong_alpha
+        return facts + self.integers + self.wrong_alpha
 
     @property
-    def own_grid(self) -> list[Fact]:
-        """How discrete noise on whole measurements is released, or that it would gain much."""
+    def integers(self) -> list[Fact]:
+        """That noise is integer-valued, or that it would gain much."""
         if self.noisy.own_grid:
-            return [("own grid", OWN_GRID_NOISE)]
+            return [("integers", INTEGER_NOISE)]
         gain = own_grid_gain(self.noisy)
         if gain is None or gain[0] > 1 - LEAST_GAIN:
             return []
         part, epsilon = gain
         text = (
-            f"release --own-grid has {part:.3g} times these standard deviations, or the same ones"
-            f" at epsilon {at_least(epsilon)}"
+            f"--noise integer-laplace has {part:.3g} times these standard deviations, or equal ones"
+            f" at epsilon {at_least(epsilon, 4)}"
         )
-        return [("own grid", text)]
+        return [("integers", text)]
 
     @property
     def wrong_alpha(self) -> list[Fact]:
@@ -128,7 +125,8 @@ class Said:
     def noise_text(self) -> str:
         """The noise and its scale."""
         noisy = self.noisy
-        return f"{noisy.noise_name.capitalize()} noise of scale {of_scale(noisy.scale)}"
+        kind = "Integer-valued Laplace" if noisy.own_grid else noisy.noise.value.capitalize()
+        return f"{kind} noise of scale {of_scale(noisy.scale)}"
 
     @cached_property
     def leaked(self) -> dict[str, Any] | None:

@@ -43,7 +43,7 @@ def document_of(published: Release, drawn: ExactNoise, written: Sequence[str]) -
     letter = "s" if chosen.noise is Noise.GAUSSIAN else "b"
     noise = f"discrete {chosen.noise.value}, {letter} = {of_scale(drawn.noise_scale)}"
     measured = f"{chosen.strategy.shape[0]} measurements"
-    measured += " on their own grid" if chosen.own_grid else ""
+    measured += " of integers" if chosen.own_grid else ""
     moved = f"one person moves them by at most {of_scale(chosen.sensitivity)}"
     facts = [
         workload_fact(chosen.workload),

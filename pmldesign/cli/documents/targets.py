@@ -101,7 +101,7 @@ class Needed:
             "norm": parts.norm_data(budget.design),
             "status": budget.design.status.name.lower(),
             "seconds": budget.design.seconds,
-            "noise": {"kind": noisy.noise.value, "scale": noisy.scale, "own_grid": noisy.own_grid},
+            "noise": {"kind": noisy.noise_name, "scale": noisy.scale},
             "sensitivity": noisy.sensitivity,
             "tightest": budget.tightest,
             "rmse": noisy.rmse,

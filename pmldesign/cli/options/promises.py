@@ -123,9 +123,10 @@ class PromiseOptions:
         type=click.Choice(["add-remove", "replace"]),
     )
     noise: Any = option(
-        "Kind of noise; auto chooses the smallest error.",
+        "Kind of noise; auto chooses the smallest error, integer-laplace is Laplace noise on"
+        " integers.",
         default="auto",
-        type=click.Choice(["auto", "gaussian", "laplace", "cube"]),
+        type=click.Choice(["auto", "gaussian", "laplace", "integer-laplace", "cube"]),
     )
 
     def build(self, *, open_budget: bool = False) -> Guarantee | None:
@@ -272,15 +273,6 @@ def warn_of_large(guarantee: Guarantee | None) -> Guarantee | None:
             " they are would keep the promise too; take far less than one over their number"
         )
     return guarantee
-
-
-def own_grid(when: str) -> Any:
-    """--own-grid or --no-own-grid; None for neither, and what that means."""
-    return option(
-        "Use integer-valued Laplace noise wherever its error is smaller, or nowhere. Default:"
-        f" {when}.",
-        "--own-grid/--no-own-grid",
-    )
 
 
 def at_alpha() -> Any:

@@ -204,7 +204,8 @@ class QuestionOptions:
     def design_options(self, limits: LimitOptions, promise: PromiseOptions) -> dict[str, Any]:
         """What `DesignOptions` is made of; a guarantee says its neighbours itself."""
         relation = promise.neighbours or "add-remove"
-        return asdict(limits) | {"participation": self.takes_part, "neighbours": relation}
+        asked = {"participation": self.takes_part, "neighbours": relation}
+        return asdict(limits) | asked | {"fractions": self.fractions}
 
     def with_guarantee(
         self, text: str, promise: PromiseOptions, note: Callable[[str], None]
@@ -220,13 +221,16 @@ class QuestionOptions:
         self.require_cells([guarantee])
         return with_known(queries, guarantee, self.public(promise.neighbours))
 
-    def on_grid(self, asked: bool | None) -> bool | None:
-        """Whether noise is on the grid of whole measurements: numbers in cells have a finer one."""
-        if asked is not None or self.schema is None:
-            return asked
+    @cached_property
+    def fractions(self) -> bool:
+        """Whether cells hold fractions of records: the schema has numbers.
+
+        Raises:
+            FileError, InvalidInputError: the schema cannot be read, or is none.
+        """
         from pmldesign.releases.people.schema import read_schema
 
-        return False if read_schema(self.schema).denominator > 1 else None
+        return self.schema is not None and read_schema(self.schema).denominator > 1
 
     def require_cells(self, guarantees: Iterable[Guarantee | None]) -> None:
         """Refuse PML where the schema has numbers: records are then mixtures of cells.
@@ -238,9 +242,8 @@ class QuestionOptions:
         if not asked or self.schema is None:
             return
         from pmldesign.releases.noise import require_cells
-        from pmldesign.releases.people.schema import read_schema
 
-        if read_schema(self.schema).denominator > 1:
+        if self.fractions:
             require_cells(asked[0])
 
 

@@ -16,7 +16,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "report_delta", "failure_probability",
     ),
     "Accuracy": ("std", "half_width"),
-    "Noise": ("noise", "scale", "own_grid"),
+    "Noise": ("noise", "scale"),
     "Workload": (
         "p", "schema", "workload", "weights", "participation", "strategy", "strategies", "prior",
     ),

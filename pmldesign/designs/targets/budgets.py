@@ -36,7 +36,7 @@ from pmldesign.error_bounds.lower import gaussian_class, laplace_class, least_va
 from pmldesign.errors import InfeasibleError, PmldesignError, VacuousGuaranteeError
 from pmldesign.factorization import Factorization
 from pmldesign.mechanisms import Mechanism, calibrated, on_own_grid, own_grid_gain
-from pmldesign.mechanisms.exact_error import OWN_GRID
+from pmldesign.mechanisms.exact_error import INTEGER_LAPLACE
 from pmldesign.privacy.calibration import Calibration, calibrate
 from pmldesign.privacy.curves import PrivacyCurve, curve_of
 from pmldesign.privacy.guarantees import (
@@ -291,7 +291,7 @@ class Answer(NamedTuple):
     @property
     def noise_name(self) -> str:
         """What tables call the noise."""
-        return self.noise.value + OWN_GRID * self.own_grid
+        return INTEGER_LAPLACE if self.own_grid else self.noise.value
 
 
 def needed(

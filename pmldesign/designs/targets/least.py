@@ -119,7 +119,7 @@ class TargetQuestion:
             InfeasibleError, VacuousGuaranteeError: no budget is enough.
         """
         factorization = self.baselines.of(strategy)
-        grid = self.question.options.own_grid
+        grid = self.question.integers
         return needed(factorization, self.guarantee, kind, self.targets.level, grid)
 
     def baseline(self, name: str) -> Answer:
@@ -290,7 +290,7 @@ def least_budget(
             count. ApproxDP(1, 1e-6) asks for the epsilon at delta 1e-6.
         targets: the largest standard deviation of a query: one number, one for each query, or
             `Targets`, also of half-widths of intervals: Targets(10, level=0.95).
-        noise: "gaussian", "laplace", or "auto" for the one that needs less.
+        noise: "gaussian", "laplace", "integer-laplace", or "auto" for the one that needs less.
         budget_gap: for Gaussian noise, stop when both bounds on the budget are this close.
         known: queries whose answers are public and not protected: "total", or whatever
             `as_workload` takes; neighbours are then "replace" and leave the answers as they are.

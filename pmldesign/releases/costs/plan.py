@@ -226,8 +226,8 @@ class Plan(Displayed):
             return min(fitting, key=lambda number: self.releases[number].ratio)
         if noise.on_own_grid or noise.mechanism.noise is Noise.CUBE:
             raise InvalidInputError(
-                "the noise of a plan is Laplace or Gaussian on a fine grid; take such noise,"
-                " without own_grid (--no-own-grid), or no plan"
+                "the noise of a plan is Laplace or Gaussian noise on a fine grid; use"
+                " `noise='laplace'` or `noise='gaussian'`, or no plan"
             )
         square = noise.squared_ratio if noise.mechanism.noise is Noise.GAUSSIAN else None
         ratio = noise.pure_epsilon if square is None else math.sqrt(square)
