@@ -50,7 +50,8 @@ from pmldesign.strategies.participation.schema import AnyParticipation, as_parti
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.verifier import Verification
 from pmldesign.workloads import Workload, WorkloadLike, as_workload
-from pmldesign.workloads.beside import as_public
+from pmldesign.workloads.beside import given_invariants
+from pmldesign.workloads.invariants import as_public
 from pmldesign.workloads.weighting import weighted
 
 
@@ -94,7 +95,7 @@ def workload(
             )
         whole = copy(queries.whole)  # one that is given belongs to the caller
         whole.schema, whole._beside = form, None
-        queries = whole.beside(queries.public)
+        queries = given_invariants(whole, queries.public)
     return queries if weights is None else weighted(queries, weights)
 
 

@@ -30,7 +30,8 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import Participation, participation_refusal
 from pmldesign.workloads import DenseWorkload, Workload, as_workload
 from pmldesign.workloads.base import check_entries
-from pmldesign.workloads.beside import as_public
+from pmldesign.workloads.beside import given_invariants
+from pmldesign.workloads.invariants import as_public
 from pmldesign.workloads.public import RECORDS, Public, beside_records
 from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import TINY, Array
@@ -64,7 +65,9 @@ class Factorization:
         plain = self.workload.whole.unweighted
         if plain is None:
             return None
-        return Factorization(plain.beside(self.workload.public), self.strategy, self.neighbours)
+        return Factorization(
+            given_invariants(plain, self.workload.public), self.strategy, self.neighbours
+        )
 
     @cached_property
     def in_range(self) -> tuple[Workload, Exponents]:
@@ -82,9 +85,8 @@ class Factorization:
         if np.abs(exponents).max() <= MODERATE:
             return self.workload, none
         rows = np.ldexp(inner.to_dense(), -exponents[:, None])
-        scaled = DenseWorkload(rows, name=inner.name, copy=False)
-        scaled.label = inner.row_label
-        return scaled.beside(self.workload.public), exponents
+        scaled = DenseWorkload(rows, name=inner.name, copy=False, label=inner.row_label)
+        return given_invariants(scaled, self.workload.public), exponents
 
     @cached_property
     def _deviations(self) -> tuple[Array, int]:
@@ -189,7 +191,7 @@ def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Fa
         raise participation_refusal()
     if public.name and neighbours is not Neighbours.REPLACE:
         raise beside_records(public.name)
-    workload, strategy = workload.beside(public), strategy.beside(public)
+    workload, strategy = given_invariants(workload, public), strategy.beside(public)
     key = id(strategy), id(workload), neighbours
     known = _KNOWN.get(key)
     if known is not None:
@@ -229,5 +231,5 @@ def with_known(
         return queries, guarantee
     public = as_public(known, queries.shape[1])
     if public.name:
-        queries = queries.beside(public)
+        queries = given_invariants(queries, public)
     return queries, guarantee and guarantee.beside(public)

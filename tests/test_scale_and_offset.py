@@ -14,7 +14,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, ApproxDP, ApproxPML, PureDP
 from pmldesign.strategies import Strategy, baseline
-from pmldesign.workloads import RECORDS, DenseWorkload, near_one, parse_workload
+from pmldesign.workloads import RECORDS, DenseWorkload, given_invariants, near_one, parse_workload
 from pmldesign_solvers.norm import Status
 from pmldesign_solvers.search import AddRemoveL1, ReplaceL1, SearchOptions, laplace
 
@@ -116,7 +116,7 @@ def test_marginals_in_a_product_under_replace():
 def test_a_total_among_many_cells_is_nothing_without_it():
     workload = parse_workload("marginals:16,16,ways=0*prefix:9")
     x = np.random.default_rng(0).standard_normal(workload.shape[1])
-    answers = workload.beside(RECORDS).matvec(x)
+    answers = given_invariants(workload, RECORDS).matvec(x)
     assert answers[-1] == 0
     assert answers == pytest.approx(workload.matvec(x - x.mean()), abs=1e-9)
     assert (answers[:-1] != 0).all()

@@ -11,6 +11,7 @@ from pmldesign.cli.options.questions import WORKLOAD_HELP, QuestionOptions, Work
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import write_workload
 from pmldesign.workloads import Workload, named_workloads
+from pmldesign.workloads.base import distinct_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ def _names() -> Document:
 def _one(queries: Workload, output: Path | None) -> Document:
     """The sizes of a workload, and those without rows and columns that are there twice."""
     m, n = queries.shape
-    rows, columns = queries.distinct_shape
+    rows, columns = distinct_shape(queries)
     data = {
         "workload": queries.name,
         "queries": m,

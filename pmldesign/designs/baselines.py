@@ -29,7 +29,7 @@ from pmldesign.strategies.participation.schema import AnyParticipation
 from pmldesign.strategies.participation.strategy import with_participation
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import count_text
-from pmldesign.workloads.union import by_attribute
+from pmldesign.workloads.terms.over import attribute_queries
 from pmldesign_solvers.limits import MAX_ENTRIES, WRITTEN_CELLS
 
 MOST_WORK = WRITTEN_CELLS**3
@@ -75,7 +75,7 @@ class Baselines:
             all_up_to: cells of an attribute beyond which only those of USUAL are listed.
         """
         queries, cells = self._workload.shape
-        few = max(part.shape[1] for part in by_attribute(self._workload)) <= all_up_to
+        few = max(part.shape[1] for part in attribute_queries(self._workload)) <= all_up_to
         written = cells <= WRITTEN_CELLS or not self._workload.domain
         for name in [entry.name for entry in BASELINES] if few else USUAL:
             if name == "workload" and written and queries * cells > WRITTEN_QUERIES:
@@ -151,9 +151,9 @@ def _work(
         return
     if name in SHARES or nested_baseline(name, workload) is not None:
         return
-    if name == "workload" and workload.as_tables() is None and large_union(workload) is not None:
+    if name == "workload" and large_union(workload) is not None:
         return
-    parts = by_attribute(workload) if name != "workload" else workload.factors
+    parts = attribute_queries(workload) if name != "workload" else workload.factors
     for part in parts:
         m, n = part.shape
         rows = m if name == "workload" else n

@@ -18,7 +18,7 @@ from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.public import beside_records
-from pmldesign.workloads.union import counts_asked
+from pmldesign.workloads.terms.over import as_terms
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.certificate.pairs import lower_bound
 from pmldesign_solvers.norm.marginals import solve_marginals
@@ -62,12 +62,12 @@ def _solve_product(workload: Workload, p: float, options: DesignOptions, solve: 
 
 def _solve_marginals(workload: Workload, p: float, options: DesignOptions) -> Design:
     """The residuals of least norm beside public tables, over a domain of any size."""
-    counts = counts_asked(workload.whole)
-    if counts is None:
+    counts = as_terms(workload.whole)
+    if not counts.counts or counts.repeats:
         return _solve_few(workload, p, options)
     with as_invalid_input(workload):
         solution = solve_marginals(
-            counts.sizes,
+            counts.domain,
             counts.subsets,
             counts.weights,
             p,
@@ -76,7 +76,9 @@ def _solve_marginals(workload: Workload, p: float, options: DesignOptions) -> De
             options=options.stopping,
         )
     residuals, precisions = solution.residuals, solution.precisions
-    strategy = TablesStrategy("design", counts.sizes, residuals, precisions, public=workload.public)
+    strategy = TablesStrategy(
+        "design", counts.domain, residuals, precisions, public=workload.public
+    )
     return as_design(workload, p, options, strategy, solution)
 
 

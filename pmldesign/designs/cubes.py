@@ -20,6 +20,7 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import MOST_MEASURED, Noise
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
+from pmldesign.workloads.beside import given_invariants
 from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.deadline import Work
@@ -60,7 +61,7 @@ def cube_design(
             f"a design for cube noise is for workloads of rank up to {MOST_MEASURED} on up to"
             f" {WRITTEN_CELLS} cells, and even p or inf; use `noise='laplace'`, or name a strategy"
         )
-    matrix = near_one(workload.beside(public_for(workload, neighbours)))[0].to_dense()
+    matrix = near_one(given_invariants(workload, public_for(workload, neighbours)))[0].to_dense()
     solution = solve(
         matrix,
         p,

@@ -38,7 +38,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Unpack
 
 from pmldesign.arguments import exponent
@@ -47,17 +47,10 @@ from pmldesign.designs.options import DesignArguments, DesignOptions, takes_opti
 from pmldesign.designs.results import Design
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
-from pmldesign.workloads import (
-    JoinedWorkload,
-    KroneckerWorkload,
-    MarginalsWorkload,
-    RangeWorkload,
-    TablesWorkload,
-    UnionWorkload,
-    Workload,
-    WorkloadLike,
-)
+from pmldesign.workloads import RangeWorkload, TermsWorkload, Workload, WorkloadLike
+from pmldesign.workloads.base import different_cells, distinct_shape
 from pmldesign.workloads.nested.tables import NestedWorkload
+from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.limits import (
     DENSE_CELLS,
@@ -118,32 +111,34 @@ def solve(workload: Workload, p: float, options: DesignOptions) -> Design:
     return chosen.solve(workload, p, options)
 
 
-def _is_counts(workload: Workload, _: DesignOptions) -> bool:
-    """Whether it is tables of counts alone."""
-    plain = isinstance(workload, TablesWorkload) and workload.is_plain
-    return plain or isinstance(workload, MarginalsWorkload)
+def _is_counts(workload: Workload, options: DesignOptions) -> bool:
+    """Whether it is different tables of counts; a single one of few cells is a product first."""
+    if not isinstance(workload, TermsWorkload) or not workload.counts or workload.repeats:
+        return False
+    product = len(workload.factors) > 1 and not options.replace
+    return not product or workload.shape[1] > MAX_PRODUCT_CELLS
 
 
 def _is_product(workload: Workload, options: DesignOptions) -> bool:
     """Whether it is a product, under replace of too many different cells for one matrix."""
-    if isinstance(workload, TablesWorkload):  # a single table is one
-        return len(workload.subsets) == 1 and len(workload.sizes) > 1
-    if not isinstance(workload, KroneckerWorkload) or not options.replace:
-        return isinstance(workload, KroneckerWorkload)
+    if len(workload.factors) == 1 or not options.replace:
+        return len(workload.factors) > 1
     queries, cells = workload.shape
-    if cells > DENSE_CELLS and workload.distinct_shape[1] > DENSE_CELLS:
+    if cells > DENSE_CELLS and distinct_shape(workload)[1] > DENSE_CELLS:
         return True
     return max(queries, cells) * cells > MAX_ENTRIES
 
 
 def _is_overlapping(workload: Workload, _: DesignOptions) -> bool:
-    """Whether tables overlap, on too many cells for one matrix."""
-    return isinstance(workload, JoinedWorkload) and workload.shape[1] > DENSE_CELLS
+    """Whether queries join attributes, on too many cells for one matrix."""
+    if not isinstance(workload, TermsWorkload) or workload.crossed or workload.factors[1:]:
+        return False
+    return workload.shape[1] > DENSE_CELLS
 
 
 def _is_union(workload: Workload, options: DesignOptions) -> bool:
     """Whether it is a union of products that is too large for one matrix."""
-    if not isinstance(workload, UnionWorkload | TablesWorkload) or dense(workload, options):
+    if len(workload.part_rows) == 1 or dense(workload, options):
         return False
     from pmldesign.designs.tables import question
 
@@ -189,17 +184,12 @@ def _solve_beside(workload: Workload, p: float, options: DesignOptions) -> Desig
 def _solve_counts(workload: Any, p: float, options: DesignOptions) -> Design:
     from pmldesign.designs.structured import solve_marginals
 
-    if isinstance(workload, TablesWorkload):
-        return replace(solve_marginals(workload.as_marginals(), p, options), workload=workload)
     return solve_marginals(workload, p, options)
 
 
 def _solve_product(workload: Workload, p: float, options: DesignOptions) -> Design:
     from pmldesign.designs.structured import solve_product
 
-    if isinstance(workload, TablesWorkload):
-        product = KroneckerWorkload(workload.products()[0])
-        return replace(solve(product, p, options), workload=workload)
     for factor in workload.factors:
         if isinstance(factor, AllRangesWorkload):
             raise factor.refusal()
@@ -238,7 +228,7 @@ def _solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Desig
     if options.method == "scaling" and options.replace and n > DENSE_CELLS:
         from pmldesign.designs.large_matrix import solve_large, solve_repeated
 
-        if workload.different_cells > DENSE_CELLS:
+        if different_cells(workload) > DENSE_CELLS:
             return solve_large(workload, p, options)
         if m * n <= MAX_ENTRIES:
             return solve_repeated(workload, p, options)

@@ -33,7 +33,9 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.baselines.elementary import identity
 from pmldesign.workloads import DenseWorkload, Workload
+from pmldesign.workloads.beside import given_invariants
 from pmldesign.workloads.public import RECORDS
+from pmldesign.workloads.sparse import sparse_rows
 from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.certificate.cell_products import lower_bound_of_cells
 from pmldesign_solvers.certificate.cells import Certificate
@@ -119,7 +121,7 @@ def _least_norm(workload: Workload, p: float, options: DesignOptions) -> Solutio
 
 def _value(strategy: Strategy, workload: Workload, p: float) -> tuple[float, Array]:
     """A certified upper bound on gamma_(p) under replace, and the variances."""
-    measured, asked = strategy.beside(RECORDS), workload.beside(RECORDS)
+    measured, asked = strategy.beside(RECORDS), given_invariants(workload, RECORDS)
     try:
         variances = measured.variances(asked)
     except InvalidInputError:  # queries whose weights are too far apart for its digits
@@ -166,8 +168,9 @@ def _weighed(workload: Workload) -> tuple[Indices, Callable[[Array, Array, float
     every, dense = np.arange(n), m * n <= DENSE_ENTRIES
     if dense and min(m, n) * m * n <= BOUND_WORK:
         return every, partial(lower_bound_of_cells, workload.to_dense())
-    if workload.sparse is not None:
-        return every, partial(lower_bound_of_cells, workload.sparse)
+    rows = sparse_rows(workload)
+    if rows is not None:
+        return every, partial(lower_bound_of_cells, rows)
     if n <= BOUNDED_CELLS:
         return every, lambda u, w, p: lower_bound_of_cells(workload.gram(u), u, w, p, gram=True)
     most = BOUND_WORK / m**2 if m**3 <= BOUND_WORK else math.sqrt(BOUND_WORK / m)

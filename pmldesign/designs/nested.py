@@ -45,6 +45,7 @@ from pmldesign.strategies.baselines.nested import (
     of_weights,
     ordered_tables,
 )
+from pmldesign.workloads.beside import given_invariants
 from pmldesign.workloads.nested.tables import NestedWorkload
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
 from pmldesign_solvers.certificate.cells import Certificate
@@ -201,7 +202,7 @@ def solve_regions(
         ((_value(workload, tried, p, public), tried) for tried in normalised),
         key=lambda pair: pair[0],
     )
-    asked = workload.beside(public) if public.name else workload
+    asked = given_invariants(workload, public) if public.name else workload
     design = replace(as_design(asked, p, options, strategy, solution), dual_factors=((u, w),))
     design = replace(design, seconds=time.perf_counter() - begin)
     if not public and not found.numbers and solution.certificate.upper < upper:
@@ -212,6 +213,6 @@ def solve_regions(
 def _value(workload: NestedWorkload, strategy: Strategy, p: float, public: Public) -> float:
     """What a strategy is worth; its variances are sums of positive numbers."""
     relation = Neighbours.REPLACE if public else Neighbours.ADD_REMOVE
-    pair = Factorization(workload.beside(public), strategy.beside(public), relation)
+    pair = Factorization(given_invariants(workload, public), strategy.beside(public), relation)
     rows, cells = workload.shape
     return raised(pair.norm(p), 64 + 24 * math.ceil(math.log2(rows + cells + 2)) ** 2)

@@ -19,6 +19,7 @@ from pmldesign.privacy.outward import at_least, at_most, shortest
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.beside import given_invariants
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.norm.solution import Outcome, Status
@@ -144,7 +145,7 @@ class Design(Drawn, Displayed):
         parts share measurements it says whose errors these are for. None for a single part, more
         than MOST_SHARES queries, or at p = inf where the weights are not of single queries.
         """
-        names, sizes = self.workload.part_names, self.workload.part_queries
+        names, sizes = zip(*self.workload.part_rows, strict=True)
         if len(names) < 2 or self.workload.shape[0] > MOST_SHARES:
             return None
         factorization = answer(self.strategy, self.workload, self.neighbours)
@@ -167,7 +168,7 @@ class Design(Drawn, Displayed):
     def reconstruction(self) -> Array:
         """L = A R^+, shape (m, r): answers are L (R x + noise)."""
         public = public_for(self.workload, self.neighbours)
-        return self.strategy.reconstruction(self.workload.beside(public))
+        return self.strategy.reconstruction(given_invariants(self.workload, public))
 
     def require_optimal(self, *, gap_asked: bool = True) -> Design:
         """The design itself.

@@ -14,7 +14,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy.neighbours import Neighbours
-from pmldesign.workloads import Workload
+from pmldesign.workloads import Workload, as_terms
 from pmldesign_solvers.norm.solution import SolverOptions
 from pmldesign_solvers.operators.merge import MergedWorkload
 from pmldesign_solvers.operators.operator import column_blocks
@@ -38,7 +38,8 @@ def require_streaming(workload: Workload, relation: Neighbours, *, full_rank: bo
             "`streaming` is for add-remove neighbours: with a public total a strategy has rank"
             " cells - 1 and no lower-triangular form; remove `streaming`"
         )
-    if workload.as_tables() is not None:
+    asked = as_terms(workload)
+    if len(asked.terms) > 1 and len(asked.domain) > 1:
         raise InvalidInputError(
             "`streaming` is for workloads whose cells have an order in time; marginals and tables"
             " have none; remove `streaming`"

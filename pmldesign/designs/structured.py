@@ -30,15 +30,15 @@ from pmldesign.strategies.blocks import BlockStrategy
 from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.strategies.streams import AllRangesStrategy, StreamStrategy
 from pmldesign.workloads import (
-    MarginalsWorkload,
-    TablesWorkload,
-    UnionWorkload,
+    TermsWorkload,
     Workload,
 )
+from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.beside import given_invariants
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.public import RECORDS
-from pmldesign.workloads.running import MOST_ARRAYS
-from pmldesign.workloads.union import by_attribute, products_over
+from pmldesign.workloads.running import MOST_ARRAYS, lists_queries
+from pmldesign.workloads.terms.over import attribute_queries, products_over
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.certificate.pairs import best_duals, lower_of_weights
 from pmldesign_solvers.norm.solution import Status
@@ -148,14 +148,11 @@ def as_product(
 
 
 def _expanded(design: Design) -> list[Dual]:
-    """Weights of queries and cells; those of marginals have one number for each marginal."""
-    factor, n = design.workload, design.workload.shape[1]
-    tables = factor.as_tables()
-    if tables is None or any(len(u) != len(tables.subsets) for u, _ in design.dual_factors):
+    """Weights of queries and cells; those of tables have one number for each table."""
+    rows, n = [m for _, m in design.workload.part_rows], design.workload.shape[1]
+    if any(len(u) != len(rows) or len(w) == n for u, w in design.dual_factors):
         return list(design.dual_factors)
-    return [
-        (np.repeat(u, tables.table_queries), np.full(n, 1.0 / n)) for u, _ in design.dual_factors
-    ]
+    return [(np.repeat(u, rows), np.full(n, 1.0 / n)) for u, _ in design.dual_factors]
 
 
 def _product(values: Sequence[float], *, towards: float) -> float:
@@ -163,14 +160,12 @@ def _product(values: Sequence[float], *, towards: float) -> float:
     return reduce(lambda total, value: math.nextafter(total * value, towards), values)
 
 
-def solve_marginals(workload: MarginalsWorkload, p: float, options: DesignOptions) -> Design:
+def solve_marginals(workload: TermsWorkload, p: float, options: DesignOptions) -> Design:
     """The optimal contrasts of marginals, over a domain of any size."""
-    return solve_counts(workload, workload.sizes, workload.subsets, workload.weights, p, options)
+    return solve_counts(workload, workload.domain, workload.subsets, workload.weights, p, options)
 
 
-def solve_union(
-    workload: UnionWorkload | TablesWorkload, p: float, options: DesignOptions
-) -> Design:
+def solve_union(workload: TermsWorkload, p: float, options: DesignOptions) -> Design:
     """Solve a large union of products: blocks of one attribute, tables, or a product basis.
 
     If the bounds of the first of these are LOOSE, another one is tried as well, and the better
@@ -197,14 +192,17 @@ def solve_union(
 
 
 def _solve_products(
-    workload: UnionWorkload | TablesWorkload, parts: Parts, p: float, options: DesignOptions
+    workload: TermsWorkload, parts: Parts, p: float, options: DesignOptions
 ) -> Design:
     """Blocks of one attribute, or a product basis."""
+    attributes = attribute_queries(workload)
+    for factor in attributes:
+        check_entries(f"the Gram matrix of {factor.name}", (factor.shape[1], factor.shape[1]))
     with as_invalid_input(workload):
         solution = unions.solve(
             workload,
             parts,
-            by_attribute(workload),
+            attributes,
             p,
             product=options.replace,
             options=options.stopping,
@@ -244,7 +242,7 @@ def solve_all_ranges(workload: Workload, p: float, options: DesignOptions) -> De
     """
     from pmldesign_solvers.streams.solve import solve
 
-    if p > 2 and workload.listed:
+    if p > 2 and lists_queries(workload):
         return solve_matrix(workload, p, options)
     if p > 2 or options.replace or options.method != "scaling":
         raise InvalidInputError(
@@ -306,7 +304,7 @@ def _under_replace(
     """
     centred = strategy.beside(RECORDS)
     sensitivity = centred.sensitivity_under(Neighbours.REPLACE, "l2")
-    spread = math.sqrt(centred.variance_norm(workload.beside(RECORDS), p / 2))
+    spread = math.sqrt(centred.variance_norm(given_invariants(workload, RECORDS), p / 2))
     bases = [Basis(factor.matrix, factor.pseudo_inverse) for factor in strategy.factors]
     rest = math.sqrt(2 * math.fsum(residual(part, bases) ** 2 for part in parts))
     value = spread * sensitivity * (1 + SUM_ROUNDING) + rest + SUM_ROUNDING * upper

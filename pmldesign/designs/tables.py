@@ -39,12 +39,11 @@ from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.tables.matrices import TableMatricesStrategy
 from pmldesign.strategies.tables.strategy import TablesStrategy
-from pmldesign.workloads import Workload
+from pmldesign.workloads import Workload, as_terms
 from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.beside import given_invariants
 from pmldesign.workloads.public import RECORDS
-from pmldesign.workloads.tables.base import asks_counts, counts_of
-from pmldesign.workloads.tables.joined import joined_over
-from pmldesign.workloads.tables.same import as_tables_over, way_of
+from pmldesign.workloads.ranges import CountsWorkload, asks_counts
 from pmldesign_solvers.certificate.cells import Certificate
 from pmldesign_solvers.joint import solve as joint
 from pmldesign_solvers.limits import JOINT_CELLS
@@ -129,7 +128,7 @@ def _queries(asked: Question, k: int) -> Workload:
     """The queries of a factor."""
     factor = asked.factors[k]
     if factor is None:
-        return counts_of(asked.sizes[asked.attribute[k]])
+        return CountsWorkload(asked.sizes[asked.attribute[k]])
     assert isinstance(factor, Workload)
     return factor
 
@@ -155,21 +154,19 @@ def _measured(parts: tuple[Array, Array]) -> tuple[Measured, float]:
 
 
 def question(workload: Workload) -> Question | None:
-    """What a solver is asked; None for a union of no products over the same attributes."""
-    sizes = workload.domain
-    tables = as_tables_over(workload, sizes) if len(sizes) > 1 or workload.as_tables() else None
-    if tables is None:
+    """What a solver is asked; None for queries on one attribute, or that join several."""
+    terms = as_terms(workload)
+    if not terms.crossed or len(terms.domain) == 1:
         return None
-    ways: dict[int, list[Workload]] = {i: [] for i in range(len(sizes))}
-    asked = [{i: way_of(ways[i], factor) for i, factor in of.items()} for _, of in tables]
-    first = dict(zip(ways, accumulate(map(len, ways.values()), initial=0), strict=False))
-    plain = {i for i, queries in ways.items() if all(map(asks_counts, queries))}
+    ways = [terms.ways.get((i,), []) for i in range(len(terms.domain))]
+    first = [0, *accumulate(map(len, ways))]
+    plain = [all(map(asks_counts, queries)) for queries in ways]
     return Question(
-        sizes,
-        tuple(i for i, queries in ways.items() for _ in queries),
-        tuple(None if i in plain else entry for i, queries in ways.items() for entry in queries),
-        tuple(tuple(first[i] + way for i, way in sorted(table.items())) for table in asked),
-        np.array([scale for scale, _ in tables]),
+        terms.domain,
+        tuple(i for i, queries in enumerate(ways) for _ in queries),
+        tuple(None if plain[i] else q for i, queries in enumerate(ways) for q in queries),
+        tuple(tuple(first[i] + way for (i,), way in kind) for kind in terms.kinds),
+        terms.weights,
     )
 
 
@@ -262,7 +259,7 @@ def _under_replace(
         p: in [2, inf].
         options: what was asked for.
     """
-    centred = workload.beside(RECORDS)
+    centred = given_invariants(workload, RECORDS)
     sensitivity = public.sensitivity_under(Neighbours.REPLACE, "l2")
     power = public.norm_by_structure(centred, p / 2)
     if power is None:
@@ -275,12 +272,12 @@ def _under_replace(
 
 def joint_question(workload: Workload) -> joint.JointQuestion | None:
     """What the solver is asked; None for other workloads, or tables that are too large."""
-    listed = joined_over(workload, workload.domain)
-    if listed is None or not joint.affordable(workload.domain, [T for _, T, _ in listed]):
+    terms = as_terms(workload)
+    if not joint.affordable(terms.domain, terms.subsets):
         return None
     check_entries(f"the queries of {workload.name}", (workload.shape[0], JOINT_CELLS))
     return joint.JointQuestion.of(
-        workload.domain, [(T, scale * queries.to_dense()) for scale, T, queries in listed]
+        terms.domain, [(term.attributes, term.dense()) for term in terms.terms]
     )
 
 
@@ -309,7 +306,7 @@ def solve_joined(workload: Workload, p: float, options: DesignOptions) -> Design
     public = RECORDS if options.replace else None
     measured = strategy.beside(RECORDS) if public else strategy
     length = measured.sensitivity_under(options.neighbours, "l2")
-    asked = workload.beside(RECORDS) if public else workload
+    asked = given_invariants(workload, RECORDS) if public else workload
     spread = math.sqrt(measured.variance_norm(asked, p / 2))
     certificate = Certificate(solution.certificate.lower, spread * length * (1 + SUM_ROUNDING))
     return replace(

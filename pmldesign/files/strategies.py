@@ -46,6 +46,7 @@ from pmldesign.strategies.participation.strategy import with_participation, with
 from pmldesign.verifier.report import KEY, digest_of
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.beside import given_invariants
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array
 
@@ -232,7 +233,9 @@ def _arrays(design: Design | Mechanism, workload: Workload) -> tuple[str | None,
         return form.name, form.write(whole)
     matrix = (whole if written else strategy).matrix
     if queries > cells and queries * rows > WRITTEN_ENTRIES:
-        strategy.require_answers(workload.beside(public_for(workload, design.neighbours)))
+        strategy.require_answers(
+            given_invariants(workload, public_for(workload, design.neighbours))
+        )
         return None, {"strategy": matrix, "right_inverse": strategy.pseudo_inverse}
     check_entries("the reconstruction", (queries, rows))
     return None, {"strategy": matrix, "reconstruction": design.reconstruction()}

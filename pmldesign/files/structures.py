@@ -71,7 +71,7 @@ from pmldesign.strategies.tables.matrices import TableMatricesStrategy
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
-from pmldesign.workloads.tables.base import attribute_sizes
+from pmldesign.workloads.terms.attributes import attribute_sizes
 from pmldesign_solvers.streams.chain import RunningSums
 from pmldesign_solvers.streams.nodes import Nodes
 from pmldesign_solvers.tables.free_vector import Measured

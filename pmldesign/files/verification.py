@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import partial, singledispatch
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,12 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files.atomic import as_path
 from pmldesign.files.workloads import FINGERPRINT_ENTRIES, columns_of, load_workload, read_workload
 from pmldesign.verifier import Verification
-from pmldesign.verifier.queries import JointTable, Queries, Table
+from pmldesign.verifier.queries import JointTable, Queries, RegionTable, RegionTables, Table
 from pmldesign.workloads import Workload, as_workload, parse_workload
-from pmldesign.workloads.tables.base import asks_counts
-from pmldesign.workloads.tables.joined import joined_over
-from pmldesign.workloads.tables.same import as_tables_over
-from pmldesign.workloads.union import spread_out
+from pmldesign.workloads.nested.regions import RegionsWorkload
+from pmldesign.workloads.nested.tables import RegionTablesWorkload
+from pmldesign.workloads.ranges import asks_counts
+from pmldesign.workloads.terms.over import crossed_over, terms_over
 from pmldesign.workloads.weighting import weighted
 
 MOST_ENTRIES = 2**24
@@ -100,10 +100,12 @@ def _form(queries: Workload) -> Queries:
     """A as a matrix, unless that is too large, and the tables that it is made of."""
     m, n = queries.shape
     matrix = queries.to_dense() if m * n <= MOST_ENTRIES else None
-    sizes = queries.domain
-    made_of = _tables(queries, sizes)
-    if not made_of and (parts := spread_out(queries)):
-        sizes = parts[0].domain
+    sizes, made_of = queries.domain, list[Table]()
+    if len(queries.factors) > 1:  # a product, whatever its factors are
+        sizes = tuple(factor.shape[1] for factor in queries.factors)
+        made_of = _tables(queries, sizes)
+    if not made_of:
+        sizes = queries.domain
         made_of = _tables(queries, sizes)
     gram = None
     if matrix is None and n <= CHECKED_CELLS:
@@ -111,22 +113,22 @@ def _form(queries: Workload) -> Queries:
     hashed = matrix is None and m * n <= FINGERPRINT_ENTRIES
     columns = columns_of(queries) if hashed else None
     joint = _joint(queries) if queries.domain and not made_of else []
-    sums = partial(_sums, queries)
-    return Queries(matrix, sizes, made_of, m, gram, columns, sums, joint=joint, **queries.stated())
+    sums, regions = partial(_sums, queries), _regions(queries)
+    return Queries(matrix, sizes, made_of, m, gram, columns, sums, regions, joint=joint)
 
 
 def _joint(queries: Workload) -> list[JointTable]:
     """The tables with queries that join attributes; nothing if it is no such, or too large."""
-    listed = joined_over(queries, queries.domain) or []
-    if sum(math.prod(factor.shape) for _, _, factor in listed) > MOST_ENTRIES:
+    terms = terms_over(queries, queries.domain) or ()
+    if sum(math.prod(term.shape) for term in terms) > MOST_ENTRIES:
         return []
-    return [JointTable(T, weight * factor.to_dense()) for weight, T, factor in listed]
+    return [JointTable(term.attributes, term.dense()) for term in terms]
 
 
 def _tables(queries: Workload, sizes: tuple[int, ...]) -> list[Table]:
     """What a workload over attributes is made of; nothing if it is no such, or too large."""
-    tables = (as_tables_over(queries, sizes) if sizes else None) or []
-    asked = [(i, factor) for _, factors in tables for i, factor in factors.items()]
+    terms = (crossed_over(queries, sizes) if sizes else None) or ()
+    asked = [(i, factor) for term in terms for i, factor in term.of_attributes.items()]
     others = {i for i, factor in asked if not asks_counts(factor)}
     if any(i in others and math.prod(factor.shape) > MOST_ENTRIES for i, factor in asked):
         return []
@@ -135,9 +137,31 @@ def _tables(queries: Workload, sizes: tuple[int, ...]) -> list[Table]:
         if (id(factor), i in others) not in matrices:
             matrices[id(factor), i in others] = factor.to_dense() if i in others else None
     return [
-        Table(weight, {i: matrices[id(factor), i in others] for i, factor in factors.items()})
-        for weight, factors in tables
+        Table(
+            term.weight,
+            {i: matrices[id(q), i in others] for i, q in term.of_attributes.items()},
+        )
+        for term in terms
     ]
+
+
+@singledispatch
+def _regions(queries: Workload) -> RegionTables | None:  # noqa: ARG001
+    """The counts and tables of regions that a workload consists of."""
+    return None
+
+
+@_regions.register
+def _(queries: RegionsWorkload) -> RegionTables:
+    counts = RegionTable((), queries.asked, queries.scales[queries.asked])
+    return RegionTables(queries.tree.parents, (), [counts])
+
+
+@_regions.register
+def _(queries: RegionTablesWorkload) -> RegionTables:
+    parts = [RegionTable(part.table, part.nodes, part.scales) for part in queries.parts]
+    asked = {i: along.to_dense() for i, along in queries.queries.items()}
+    return RegionTables(queries.tree.parents, queries.sizes, parts, asked)
 
 
 def _sums(queries: Workload) -> tuple[Any, Any, Any] | None:

@@ -29,6 +29,7 @@ from pmldesign.files.atomic import PathName, as_path, atomic_write
 from pmldesign.files.tables import NumberTable, read_table, write_csv
 from pmldesign.workloads import DenseWorkload, Workload, as_nested, parse_workload
 from pmldesign.workloads.parsing import WEIGHT, starts_with_name
+from pmldesign.workloads.sparse import sparse_rows
 from pmldesign_solvers.operators.operator import Array
 
 T = TypeVar("T")
@@ -298,8 +299,9 @@ def columns_of(workload: Workload) -> Callable[[int, int], Array]:
     way in A and may be another way in A^T.
     """
     m, n = workload.shape
-    if workload.sparse is not None:
-        columns = workload.sparse.tocsc()
+    rows = sparse_rows(workload)
+    if rows is not None:
+        columns = rows.tocsc()
         return lambda start, end: columns[:, start:end].toarray(order="C")
     kept = isinstance(workload, DenseWorkload)  # as it is, of which nothing is rounded
     if kept or n > WIDE * m:

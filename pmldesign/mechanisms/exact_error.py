@@ -33,6 +33,7 @@ from pmldesign.privacy.sampled_steps import SampledCurve
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.display import Displayed, Drawn, Facts
+from pmldesign.workloads.running import lists_queries
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
@@ -267,7 +268,7 @@ class Mechanism(Drawn, Displayed):
     @property
     def known_max_std(self) -> float | None:
         """`max_std`; None for all ranges of so many cells that no array has a number for each."""
-        return self.max_std if self.workload.listed else None
+        return self.max_std if lists_queries(self.workload) else None
 
     def stream(self, *, noise: GridNoise | None = None) -> Stream:
         """The mechanism on line: a step for each cell, with its noisy running sum or window.

@@ -31,13 +31,16 @@ from pmldesign.releases.public_counts import PublicCounts, regions_of
 from pmldesign.strategies import Strategy
 from pmldesign.workloads import Workload
 from pmldesign.workloads.base import check_entries
+from pmldesign.workloads.beside import given_invariants
 from pmldesign.workloads.display import count_text
+from pmldesign.workloads.nested.tables import as_regions
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
-from pmldesign.workloads.union import by_attribute
+from pmldesign.workloads.terms.constructors import TablesWorkload
+from pmldesign.workloads.terms.over import as_terms, attribute_queries
 from pmldesign_solvers.operators.operator import Array
 
 if TYPE_CHECKING:
-    from pmldesign.workloads.tables.base import AttributeTables
+    from pmldesign.workloads.terms.workload import TermsWorkload
 
 Attributes = tuple[int, ...]
 
@@ -86,12 +89,11 @@ def estimated(
             return Estimate(2, size, answers_of, cells)  # each moves by one
         largest = math.ceil(_largest_whole(queries, _written(queries)) or 1.0)
         return Estimate(len(cells) * largest, size * largest, answers_of, cells)
-    asked_tables = queries.as_tables()
-    assert asked_tables is not None
+    asked_tables = as_terms(queries)
     closure = all_within(asked_tables.subsets)
-    tables = asked_tables.counts_over(closure)
+    tables = TablesWorkload(asked_tables.domain, closure)
     check_entries("the tables and all sums of them", (tables.shape[0], 1))
-    answers = strategy.answer(tables.beside(strategy.public), measured)
+    answers = strategy.answer(given_invariants(tables, strategy.public), measured)
     by_subset = dict(zip(closure, tables.split(answers), strict=True))
     if public is not None:
         total = public.total
@@ -102,7 +104,7 @@ def estimated(
 
 
 def answers_of_tables(
-    workload: AttributeTables, tables: Mapping[Attributes, Array], decimals: int
+    workload: TermsWorkload, tables: Mapping[Attributes, Array], decimals: int
 ) -> tuple[Array, Array]:
     """`Estimate.answers` for tables with weight 1, of counts or of ranges.
 
@@ -111,12 +113,12 @@ def answers_of_tables(
         tables: the counts for every set of attributes within one that is asked for.
         decimals: digits after the point.
     """
-    whole = consistent_tables(workload.sizes, tables, 10.0**decimals)
+    whole = consistent_tables(workload.domain, tables, 10.0**decimals)
     answers, moved = [], []
-    for number, subset in enumerate(workload.subsets):
-        counts = workload.ask(number, whole[subset].ravel().astype(np.float64))
-        answers.append(np.rint(counts))
-        moved.append(np.full(len(counts), 0.5 / 10.0**decimals * whole[subset].size))
+    for term in workload.terms:
+        table = whole[term.attributes].ravel().astype(np.float64)
+        answers.append(np.rint(term.answer(table)))
+        moved.append(np.full(term.shape[0], 0.5 / 10.0**decimals * len(table)))
     return np.concatenate(answers) / 10.0**decimals, np.concatenate(moved)
 
 
@@ -215,21 +217,22 @@ def _written(workload: Workload) -> Any:
 
 def _largest_whole(workload: Workload, matrix: Any) -> float | None:
     """Largest coefficient, if all are whole; None if they are not, or unknown."""
-    regions = workload.as_regions()
+    regions = as_regions(workload)
     if regions is not None:
         return float(regions.scales.max()) if _are_whole(regions.scales) else None
     if isinstance(matrix, np.ndarray):
         return float(np.abs(matrix).max()) if _are_whole(matrix) else None
     if workload.binary:
         return 1.0
-    tables = workload.as_tables()
-    if tables is not None and (tables.weights != 1).any():
+    asked = as_terms(workload)
+    if not _are_whole(asked.weights):
         return None
-    parts = by_attribute(workload)
+    parts = attribute_queries(workload)
     if parts[0] is workload:
         return None
     largest = [_largest_whole(part, _written(part)) for part in parts]
-    return None if None in largest else math.prod(value or 0.0 for value in largest)
+    weight = float(asked.weights.max()) if len(asked.terms) > 1 else 1.0  # in a factor
+    return None if None in largest else weight * math.prod(value or 0.0 for value in largest)
 
 
 def _are_whole(values: Array) -> bool:
@@ -264,8 +267,6 @@ def require_histogram(queries: Workload, *, whole: bool, tables: bool = True) ->
 
 def _is_counted(queries: Workload) -> bool:
     """Whether these are tables of counts, sums and ranges, which have whole answers."""
-    tables = queries.as_tables()
-    if tables is None:
-        return False
-    ranges = all(asked.ends is not None for ways in tables.ways for asked in ways)
+    tables = as_terms(queries)
+    ranges = all(asked.ends is not None for ways in tables.ways.values() for asked in ways)
     return ranges and bool((tables.weights == 1).all())

@@ -81,7 +81,7 @@ from pmldesign.strategies.residuals import Contrasts
 from pmldesign.strategies.structured import Term
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.nested.tables import along_axes, farthest_tables, table_sums
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.terms.constructors import TablesWorkload
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure import kronecker
 
@@ -300,7 +300,7 @@ def table_counts(
     sizes: Sequence[int], subsets: Sequence[tuple[int, ...]], x: Integers
 ) -> list[Integers]:
     """The tables of a histogram of fewer than 2^53 people, whose sums are exact."""
-    tables = MarginalsWorkload(sizes, subsets)
+    tables = TablesWorkload(sizes, subsets)
     counts = tables.split(tables.matvec(x.astype(np.float64)))
     return [np.rint(table).astype(np.int64) for table in counts]
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import math
 from fractions import Fraction
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,8 @@ from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.verifier.report import KEY, OBJECT, digest_of_object
 from pmldesign.workloads import Workload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
+from pmldesign.workloads.ranges import asks_counts
+from pmldesign.workloads.terms.over import as_terms
 from pmldesign_solvers.operators.operator import Array
 
 DISTANCES = {
@@ -169,12 +170,12 @@ def workload_digest(workload: Workload, cells: int) -> str:
     queries = workload.whole
     if cells <= MAX_PRODUCT_CELLS:
         return _image_digest(workload.matvec, cells)
-    tables = queries.as_tables()
-    assert tables is not None
-    kinds = f" {tables.kinds}" if any(map(any, tables.kinds)) else ""
-    digest = hashlib.sha256(f"{tables.sizes} {tables.subsets}{kinds}".encode())
-    for asked in chain(*tables.ways):
-        digest.update(_image_digest(asked.matvec, asked.shape[1]).encode())
+    tables = as_terms(queries)
+    digest = hashlib.sha256(f"{tables.domain} {tables.kinds} {tables.weights.tolist()}".encode())
+    for group, ways in sorted(tables.ways.items()):
+        for asked in ways:
+            image = "" if asks_counts(asked) else _image_digest(asked.matvec, asked.shape[1])
+            digest.update(f"{group} {image}".encode())
     return digest.hexdigest()
 
 

@@ -58,6 +58,7 @@ from pmldesign.releases.lattices import lattice_of, table_of_ones
 from pmldesign.releases.public_counts import counted
 from pmldesign.releases.sampler import LARGEST_SCALE, Sampler, draw, privacy_map
 from pmldesign.workloads import Workload
+from pmldesign.workloads.beside import given_invariants
 from pmldesign.workloads.display import count_text
 from pmldesign_solvers.limits import MEASUREMENTS, WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
@@ -123,7 +124,7 @@ class AnswerNoise:
     def answering(self, queries: Workload) -> AnswerNoise:
         """The noise of the answers to other queries, made of the same measurements."""
         known = self.factorization
-        asked = queries.beside(known.workload.public)
+        asked = given_invariants(queries, known.workload.public)
         return replace(self, factorization=Factorization(asked, known.strategy, known.neighbours))
 
 

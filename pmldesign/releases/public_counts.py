@@ -23,6 +23,7 @@ from pmldesign.mechanisms.integers import Integers
 from pmldesign.releases.people.schema import Schema
 from pmldesign.workloads import Workload
 from pmldesign.workloads.nested.regions import tops_of
+from pmldesign.workloads.nested.tables import as_regions
 from pmldesign.workloads.public import Public
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array, Flags, Indices
@@ -185,7 +186,7 @@ def counted(public: Public, counts: Integers) -> PublicCounts | None:
 
 def regions_of(workload: Workload, public: PublicCounts | None) -> RegionsWorkload | None:
     """The workload where it is counts of regions, and what is public are sums of such."""
-    regions = workload.as_regions()
+    regions = as_regions(workload)
     if regions is None or (public is not None and public.tops(regions.tree) is None):
         return None
     return regions

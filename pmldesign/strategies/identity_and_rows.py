@@ -35,7 +35,7 @@ from pmldesign.strategies.structured import StructuredStrategy, Term
 from pmldesign.strategies.total import free_vector
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import Public
-from pmldesign.workloads.ranges import RangeWorkload
+from pmldesign.workloads.ranges import RangeWorkload, separable_gram
 from pmldesign.workloads.running import AllRangesWorkload
 from pmldesign_solvers.limits import GRAM_CELLS
 from pmldesign_solvers.operators.intervals import separable_trace
@@ -205,7 +205,7 @@ class IdentityAndRows(StructuredStrategy):
         m, n = workload.shape
         parts = None
         if isinstance(workload, RangeWorkload | AllRangesWorkload):
-            parts = workload.separable_gram()
+            parts = separable_gram(workload)
         if power == 1 and parts is not None:
             self.require_answers(workload)
             first, last = parts

@@ -41,7 +41,7 @@ from pmldesign.strategies.total import (
 )
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
-from pmldesign.workloads.tables.base import positive_weights
+from pmldesign.workloads.terms.attributes import positive_weights
 from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import Array, Indices, power_mean
 from pmldesign_solvers.structure import kronecker

@@ -29,8 +29,8 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.kronecker import ProductStrategy
 from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.tables.base import asks_counts
-from pmldesign.workloads.tables.same import as_tables_over
+from pmldesign.workloads.ranges import asks_counts
+from pmldesign.workloads.terms.over import crossed_over
 from pmldesign_solvers.operators.operator import Array
 
 MOST_ROWS = 2**28
@@ -119,10 +119,10 @@ def kinds_of_tables(
         most: entries of all kinds of rows.
         at_once: entries that are formed at a time.
     """
-    tables = as_tables_over(workload, strategy.sizes)
-    if tables is None:
+    terms = crossed_over(workload.inner, strategy.sizes)
+    if terms is None:
         return None
-    rows = [_Rows(strategy, queries, scale, at_once) for scale, queries in tables]
+    rows = [_Rows(strategy, term.of_attributes, term.weight, at_once) for term in terms]
     return None if sum(part.entries for part in rows) > most else [part.kinds() for part in rows]
 
 

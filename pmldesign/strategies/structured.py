@@ -29,8 +29,9 @@ from pmldesign.strategies.residuals import Contrasts
 from pmldesign.strategies.total import knows
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import Public
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign.workloads.union import products_over
+from pmldesign.workloads.terms.constructors import TablesWorkload
+from pmldesign.workloads.terms.over import products_over
+from pmldesign.workloads.terms.workload import TermsWorkload
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure import kronecker
@@ -170,9 +171,9 @@ class CountsStrategy(StructuredStrategy):
     terms: Sequence[Term]
 
     @cached_property
-    def counts(self) -> MarginalsWorkload:
+    def counts(self) -> TermsWorkload:
         """The tables."""
-        return MarginalsWorkload(self.sizes, [term.subset for term in self.terms])
+        return TablesWorkload(self.sizes, [term.subset for term in self.terms])
 
     def measure_tables(self, tables: Iterable[Array]) -> Array:
         """R x from the tables of `counts`, each of shape (m,) or (m, c): shape (r,) or (r, c)."""
@@ -185,7 +186,7 @@ class CountsStrategy(StructuredStrategy):
     def matrix(self) -> Array:
         """R, shape (r, n); refused if too large."""
         check_entries(f"strategy {self.name!r}", self.shape)
-        tables = (MarginalsWorkload(self.sizes, [subset]) for subset in self.counts.subsets)
+        tables = (TablesWorkload(self.sizes, [subset]) for subset in self.counts.subsets)
         return read_only(self.measure_tables(table.to_dense() for table in tables))
 
     def measure(self, x: Array) -> Array:
@@ -199,10 +200,10 @@ class CountsStrategy(StructuredStrategy):
             records: whole numbers of shape (N, d), the value of each attribute, from 0.
 
         Raises:
-            InvalidInputError: as `MarginalsWorkload.tables`.
+            InvalidInputError: as `TermsWorkload.of_records`.
         """
         check_entries(f"strategy {self.name!r}", (self.shape[0], 1))
-        return self.measure_tables(self.counts.tables(records))
+        return self.measure_tables(self.counts.of_records(records))
 
 
 def _same(y: Array) -> Array:

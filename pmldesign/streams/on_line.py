@@ -45,6 +45,7 @@ from pmldesign.streams.recurrences import (
 from pmldesign.streams.rows import INPUT_BITS
 from pmldesign.streams.sums import Sums, question_of
 from pmldesign.workloads.base import Workload
+from pmldesign.workloads.beside import given_invariants
 from pmldesign.workloads.public import RECORDS
 from pmldesign.workloads.running import RunningWorkload
 from pmldesign_solvers.intervals.beside import open_factor
@@ -193,7 +194,7 @@ class BesideTotal(OnLine):
     def __init__(self, strategy: Strategy, workload: Workload) -> None:
         self.sensitivity = strategy.sensitivity_under(Neighbours.REPLACE, "l2")
         self.name, self._strategy = strategy.name, strategy
-        asked = question_of(strategy, workload.beside(RECORDS))
+        asked = question_of(strategy, given_invariants(workload, RECORDS))
         if not asked.sums.tells_total:
             raise InvalidInputError(
                 f"workload {workload.name!r}: under replace a stream answers running sums in"

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from functools import lru_cache, singledispatch
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,19 +20,10 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.display import Displayed, Facts, count_text
 from pmldesign.workloads.public import NOTHING, Public
 from pmldesign_solvers.limits import GRAM_CELLS, MAX_ENTRIES
-from pmldesign_solvers.operators.dense import DenseOperator, largest_entries
-from pmldesign_solvers.operators.operator import (
-    EPS,
-    Array,
-    Indices,
-    Merged,
-    Operator,
-    column_blocks,
-)
+from pmldesign_solvers.operators.dense import ByMatrix
+from pmldesign_solvers.operators.operator import EPS, Array, Indices, column_blocks
 
 if TYPE_CHECKING:
-    from pmldesign.workloads.nested.regions import RegionsWorkload
-    from pmldesign.workloads.tables.base import AttributeTables
     from pmldesign_solvers.streams.chain import RunningSums
 
 LOOKED_AT = 2**22
@@ -72,12 +63,14 @@ class People(Protocol):
         """Number of cells."""
 
 
-class Workload(Displayed, Operator):
-    """Queries on a histogram.
+class Workload(Displayed, ByMatrix):
+    """Queries on a histogram: facts about them, and what solvers ask for (`Operator`).
+
+    Operations that few need are functions where they are needed (`functools.singledispatch`):
+    weights (`weighting`), invariants (`beside`), files and statements for verification (`files`).
 
     Attributes:
         name: what the user called it ("prefix:64", a file's name).
-        label: what query i (from 0) is called; None for plain "row i".
         binary: whether all entries are known to be 0 or 1.
         unweighted: the same queries without the weights that they were given, where they were.
         public: what is public, so that the queries count without it.
@@ -88,12 +81,11 @@ class Workload(Displayed, Operator):
     name: str
     schema: People | None = None
     public: Public = NOTHING
-    label: Callable[[int], str] | None = None
     binary: bool = False
-    listed: ClassVar[bool] = True
-    """Whether there are arrays with a number for each query."""
     unweighted: Workload | None = None
     _shape: tuple[int, int]
+    _label: Callable[[int], str] | None = None
+    """What query i (from 0) is called."""
     _beside: Workload | None = None
     """A P for what it was asked beside last."""
 
@@ -128,85 +120,20 @@ class Workload(Displayed, Operator):
         return None
 
     @property
-    def sparse(self) -> Any:
-        """A as a scipy sparse array in rows, where it is kept as one."""
-        return None
-
-    @property
     def running_sums(self) -> RunningSums | None:
         """The running sums that the queries are, for the solver of streams."""
         return None
 
     @property
-    def part_names(self) -> Sequence[str]:
-        """What the parts of a union, or tables, are called."""
-        return [self.name]
-
-    @property
-    def part_queries(self) -> Sequence[int]:
-        """How many queries each of these has, in the order of the queries."""
-        return [self.shape[0]]
-
-    def times(self, weights: Array | float) -> Workload:
-        """diag(c) A with what structure it has, for weights that are checked (`weighting`)."""
-        from pmldesign.workloads.weighting import WeightedWorkload
-
-        return WeightedWorkload(self, weights, name=self.name)
-
-    def times_parts(self, weights: Sequence[Array | float]) -> Workload | None:  # noqa: ARG002
-        """Every part times its weight; None where there is but one."""
-        return None
-
-    def as_tables(self) -> AttributeTables | None:
-        """The workload, where it is tables over sets of attributes and nothing else."""
-        return None
-
-    def as_regions(self) -> RegionsWorkload | None:
-        """The workload, where it is counts of regions that nest."""
-        return None
-
-    def difference_within(self, public: Public) -> float | None:  # noqa: ARG002
-        """Largest squared distance of two columns of a group of cells, or a bound above it.
-
-        Rounded up; None where structure does not tell what is left beside public answers.
-        """
-        return None
-
-    def public_groups(self) -> tuple[Indices, bool] | None:
-        """The groups of cells that its answers tell apart, and whether they tell their sums.
-
-        The number of the group of each cell, from 0 without gaps, shape (n,); None where only the
-        matrix tells.
-        """
-        return None
-
-    def stated(self) -> dict[str, Any]:
-        """What `verify.queries.Queries` has of it beside matrix and tables."""
-        return {}
-
-    def separable_gram(self) -> tuple[Array, Array] | None:
-        """Vectors u, v with (A^T A)_ij = u_min(i,j) v_max(i,j), where it has such a form."""
-        return None
+    def part_rows(self) -> Sequence[tuple[str, int]]:
+        """What the parts of a union are called, tables say, and how many queries each has."""
+        return [(self.name, self.shape[0])]
 
     @property
     def non_negative(self) -> bool:
         """Whether all coefficients are known to be 0 or positive."""
         m, n = self.shape
         return m * n <= LOOKED_AT and bool((self.to_dense() >= 0).all())
-
-    def beside(self, public: Public) -> Workload:
-        """A P, the queries without what is public (`beside`).
-
-        Raises:
-            InvalidInputError: as `BesideWorkload`.
-        """
-        if not public or public.agrees(self.public):
-            return self
-        from pmldesign.workloads.beside import BesideWorkload
-
-        if self._beside is None or self._beside.public is not public:
-            self._beside = BesideWorkload(self.whole, public)
-        return self._beside
 
     def _display(self) -> tuple[str, Facts]:
         m, n = self.shape
@@ -215,14 +142,14 @@ class Workload(Displayed, Operator):
         facts = [] if rows is None else [("one record is", rows.describe())]
         return f"{title}: {count_text(m)} queries on {count_text(n)} cells", facts
 
-    @property
-    def squares_known(self) -> bool:
-        """Whether `weighted_squares` follows from entries or structure, without every A e_j."""
-        return type(self).weighted_squares is not Workload.weighted_squares
-
     def weighted_squares(self, weights: Array) -> Array:
-        """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
+        """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,).
+
+        Raises:
+            InvalidInputError: there are too many cells for every A e_j, and nothing better.
+        """
         n = self.shape[1]
+        check_entries(f"the squared entries of {self.name}", (n, n))
         total = np.zeros(self.shape[0])
         for columns in column_blocks(n, n):
             half = np.zeros((n, columns.stop - columns.start))
@@ -254,6 +181,13 @@ class Workload(Displayed, Operator):
         allowance = 4 * sum(self.shape) * EPS * float(squares.max())
         return float((squares[:, None] + squares - 2 * gram).max()) + allowance
 
+    def without_offsets(self) -> tuple[Workload, Array]:
+        """The same on vectors that sum to zero, where rows lost what their entries share.
+
+        Also, shape (m,), how far apart the entries are at most in rows that count as constant.
+        """
+        return self, np.zeros(0)
+
     def to_dense(self) -> Array:
         """The matrix itself, shape (m, n).
 
@@ -263,43 +197,23 @@ class Workload(Displayed, Operator):
         check_entries(self.name, self.shape)
         return super().to_dense()
 
-    def gram(self, weights: Array) -> Array:
-        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
-        return DenseOperator(self.to_dense()).gram(weights)
-
-    def row_quadratic(self, matrix: Array) -> Array:
-        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
-        return DenseOperator(self.to_dense()).row_quadratic(matrix)
-
-    def row_sizes(self) -> Array:
-        """Largest absolute entry of every row, shape (m,)."""
-        return largest_entries(self.to_dense())
-
-    def merge(self) -> Merged:
-        """The same workload without repeated or zero rows and columns, as solvers want it."""
-        return DenseOperator(self.to_dense()).merge()
-
-    def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
-        """The same on vectors that sum to zero, without zero rows; and which rows are left."""
-        return DenseOperator(self.to_dense()).relative(idle=idle)
-
-    def without_offsets(self) -> tuple[Workload, Array]:
-        """The same on vectors that sum to zero, where rows lost what their entries share.
-
-        Also, shape (m,), how far apart the entries are at most in rows that count as constant.
-        """
-        return self, np.zeros(0)
-
-    @property
-    def distinct_shape(self) -> tuple[int, int]:
-        """Number of distinct queries and of distinct cells, as `merge` leaves them."""
-        return self.merge().operator.shape
-
-    @cached_property
-    def different_cells(self) -> int:
-        """Number of different columns, one of zeros among them."""
-        return int(np.unique(self.merge().column_of).size)
-
     def row_label(self, index: int) -> str:
         """How messages and tables call query `index` (from 0)."""
-        return f"row {index}" if self.label is None else self.label(index)
+        return f"row {index}" if self._label is None else self._label(index)
+
+
+@singledispatch
+def distinct_shape(workload: Workload) -> tuple[int, int]:
+    """Number of distinct queries and of distinct cells, as `merge` leaves them."""
+    return workload.merge().operator.shape
+
+
+@singledispatch
+def different_cells(workload: Workload) -> int:
+    """Number of different columns, one of zeros among them."""
+    return _cells_of_matrix(workload)
+
+
+@lru_cache(maxsize=4)
+def _cells_of_matrix(workload: Workload) -> int:
+    return int(np.unique(workload.merge().column_of).size)

@@ -9,28 +9,24 @@ or marginals, as beside several tables: one of S within a known table is known, 
 one A_S P is what is left, every column of which has the squared norm c_S^2 (1 - k/m), k of the m
 numbers of the table being known. Beside groups they are written out, but for tables at regions that
 nest, of which the groups are places; so are other queries on few cells beside several tables.
-
-What --known says is such a partition of the cells, or tables (`as_public`).
 """
 
 from __future__ import annotations
 
 import math
-from functools import cached_property
-from typing import Any
+from functools import cached_property, singledispatch
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads import as_workload
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.dense import DenseWorkload
-from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.public import RECORDS, Public
-from pmldesign.workloads.tables.base import asks_total
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign.workloads.union import counts_asked, products_over, tables_asked
-from pmldesign.workloads.weighting import without_scale
+from pmldesign.workloads.ranges import asks_total
+from pmldesign.workloads.terms.constructors import KroneckerWorkload
+from pmldesign.workloads.terms.over import as_terms, products_over
+from pmldesign.workloads.terms.workload import TermsWorkload
+from pmldesign.workloads.weighting import near_one, without_scale
 from pmldesign_solvers.limits import MAX_ENTRIES, WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
 
@@ -38,8 +34,38 @@ KNOWN = 1e-10
 """A row of A P below this part of its row of A is rounding: what is public answers it."""
 SAMPLES = 4
 """Random vectors that tell which queries ask for what is public."""
-DEPENDENT = 1e-9
-"""Singular values of the distinct columns, relative to the largest, that count as zero."""
+
+
+def given_invariants(workload: Workload, public: Public) -> Workload:
+    """A P, the queries without what is public; the same object for the same invariants.
+
+    Raises:
+        InvalidInputError: as `BesideWorkload`.
+    """
+    if not public or public.agrees(workload.public):
+        return workload
+    if workload._beside is None or workload._beside.public is not public:
+        workload._beside = BesideWorkload(workload.whole, public)
+    return workload._beside
+
+
+@singledispatch
+def difference_within(workload: Workload, public: Public) -> float | None:  # noqa: ARG001
+    """Largest squared distance of two columns of a group of cells, or a bound above it.
+
+    Rounded up; None where structure does not tell what is left beside public answers.
+    """
+    return None
+
+
+@singledispatch
+def public_groups(workload: Workload) -> tuple[Indices, bool] | None:  # noqa: ARG001
+    """The groups of cells that answers tell apart, and whether they tell their sums.
+
+    The number of the group of each cell, from 0 without gaps, shape (n,); None where only the
+    matrix tells.
+    """
+    return None
 
 
 class BesideWorkload(Workload):
@@ -71,9 +97,11 @@ class BesideWorkload(Workload):
         elif public.kind == "groups":
             self._inner = _written(whole, public) if self._within is None else whole
         else:
-            self._inner = whole.without_offsets()[0]
+            inner = whole.without_offsets()[0]
+            assert isinstance(inner, Workload)
+            self._inner = inner
         plain = whole.unweighted
-        self.unweighted = None if plain is None else plain.beside(public)
+        self.unweighted = None if plain is None else given_invariants(plain, public)
 
     @property
     def whole(self) -> Workload:
@@ -94,7 +122,7 @@ class BesideWorkload(Workload):
     def _within(self) -> float | None:
         """`longest_difference` beside groups, where structure tells it."""
         large = self.whole.shape[1] > WRITTEN_CELLS
-        return self.whole.difference_within(self.public) if large else None
+        return difference_within(self.whole, self.public) if large else None
 
     @cached_property
     def _kept(self) -> Array:
@@ -197,14 +225,14 @@ def _written(workload: Workload, public: Public) -> Workload:
 
 def _structure(
     workload: Workload, public: Public
-) -> tuple[tuple[Workload, ...] | None, MarginalsWorkload | None]:
+) -> tuple[tuple[Workload, ...] | None, TermsWorkload | None]:
     """The factors of a product beside one table, or its marginals; neither: to be written out."""
     products = products_over(workload, public.sizes) or []
-    counts = counts_asked(workload)
+    counts = as_terms(workload)
     few = public.open and math.prod(public.sizes[public.open]) <= WRITTEN_CELLS
     if len(products) == 1 and public.open and few:
         return _product(workload, products[0], public.open, public), None
-    if counts is not None and counts.sizes == public.sizes:
+    if counts.counts and not counts.repeats and counts.domain == public.sizes:
         many = workload.shape[1] > WRITTEN_CELLS
         if many and all(map(public.tells, counts.subsets)):
             raise _all_known(workload, public)
@@ -236,7 +264,8 @@ def _product(
     if all(asks_total(factor) for factor in without_scale(together)[1]):
         raise _all_known(workload, public)
     inner = together[0] if len(together) == 1 else KroneckerWorkload(together)
-    return (*factors[: places.start], inner.beside(RECORDS), *factors[places.stop :])
+    centred = given_invariants(inner, RECORDS)
+    return (*factors[: places.start], centred, *factors[places.stop :])
 
 
 def _all_known(workload: Workload, public: Public) -> InvalidInputError:
@@ -245,107 +274,7 @@ def _all_known(workload: Workload, public: Public) -> InvalidInputError:
     )
 
 
-def as_public(known: Any, cells: int) -> Public:
-    """What is public.
-
-    Args:
-        known: "total", or what `as_workload` takes: K, whose answers are public; or a Public.
-        cells: of what is asked or measured.
-
-    Raises:
-        InvalidInputError: K has other cells, or as `groups_of` and `table_of`.
-    """
-    if isinstance(known, str) and known == "total":
-        return RECORDS
-    public, own = RECORDS, cells
-    if isinstance(known, Public):
-        public = known
-    else:
-        queries = as_workload(known)
-        total, own = _tells_total(queries), queries.shape[1]
-        tables = None if total else tables_of(queries)
-        if tables and (tables.several or own > WRITTEN_CELLS):
-            public = tables
-        elif not total:
-            public = groups_of(queries)
-    own = own if public.groups is None else len(public.groups)
-    if own != cells:
-        raise InvalidInputError(
-            f"the known answers {getattr(known, 'name', known)!r} are about {own} cells, here are"
-            f" {cells}; both must have the same cells"
-        )
-    return public
-
-
-def groups_of(queries: Workload) -> Public:
-    """The groups of cells that public answers tell apart; the number of records for one group.
-
-    Raises:
-        InvalidInputError: too many cells, or they do not tell how many records there are in each
-            group, or tell cells apart so far that nothing is left to protect.
-    """
-    name, n = queries.name, queries.shape[1]
-    if n > WRITTEN_CELLS and queries.public_groups() is None:
-        raise InvalidInputError(
-            f"known answers on more than {WRITTEN_CELLS} cells are the total, counts of places"
-            " without other attributes, or tables: products of histograms and totals, such as"
-            f" 'histogram:50*total:100'; got {name!r}"
-        )
-    groups, told = queries.public_groups() or _groups_of_columns(queries)
-    count = int(groups.max()) + 1
-    if count == n > 1:
-        raise _nothing_left(name)
-    if not told:
-        raise InvalidInputError(
-            f"the answers to {name!r} do not tell how many records there are in each of the"
-            f" {count} groups of cells that they count alike, so that no replaced"
-            " record accounts for what they leave open; give tables of counts over the same"
-            " attributes, or a partition of the cells, such as 'total'"
-        )
-    return Public("groups", name, groups=groups) if count > 1 else RECORDS
-
-
-def _groups_of_columns(queries: Workload) -> tuple[Indices, bool]:
-    """The groups of equal columns, and whether the different ones are linearly independent."""
-    columns, groups = np.unique(queries.to_dense(), axis=1, return_inverse=True)
-    values = np.linalg.svd(columns, compute_uv=False)
-    rank = int((values > DEPENDENT * values[0]).sum())
-    return groups.ravel().astype(np.intp), rank == columns.shape[1]
-
-
-def tables_of(queries: Workload) -> Public | None:
-    """The tables that public answers are, without those that follow from others; None if none are.
-
-    Raises:
-        InvalidInputError: one of all attributes.
-    """
-    if queries.public_groups() is not None:
-        return None
-    asked = tables_asked(queries) or []
-    sizes = asked[0].sizes if asked else ()
-    alone = frozenset(i for i, size in enumerate(sizes) if size == 1)
-    subsets = {alone.union(subset) for table in asked for subset in table.subsets}
-    if subsets <= {alone}:
-        return None
-    largest = (S for S in subsets if not any(other > S for other in subsets))
-    tables = tuple(sorted(largest, key=sorted))
-    if len(tables[0]) == len(sizes):
-        raise _nothing_left(queries.name)
-    return Public("tables", queries.name, sizes=sizes, tables=tables)
-
-
-def _nothing_left(name: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"the answers to {name!r} tell all cells apart: replacing a record would change them,"
-        " and nothing would be protected; give known answers that tell less"
-    )
-
-
-def _tells_total(queries: Workload) -> bool:
-    """Whether the only query sums over all cells, with one weight."""
-    m, n = queries.shape
-    if m > 1 or n > MAX_ENTRIES:
-        factors = [factor for factor in queries.factors if factor is not queries]
-        return m == 1 and all(map(_tells_total, factors))
-    row = queries.rmatvec(np.ones(1))
-    return bool(row[0] != 0 and row.min() == row.max())
+@near_one.register
+def _(workload: BesideWorkload) -> tuple[Workload, int]:
+    scaled, exponent = near_one(workload.inner)
+    return (given_invariants(scaled, workload.public) if exponent else workload), exponent

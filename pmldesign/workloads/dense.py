@@ -12,6 +12,7 @@ and refused where they are those of another matrix.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from pmldesign.arguments import APART, real_numbers, whole
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
+from pmldesign.workloads.weighting import far_exponent, near_one, times
 from pmldesign_solvers.operators.dense import DenseOperator, without_offsets
 from pmldesign_solvers.operators.operator import Array, Merged, column_blocks
 
@@ -42,12 +44,20 @@ class DenseWorkload(DenseOperator, Workload):
         name: what messages and tables call it.
         copy: False hands the array over: it is kept, and made read-only, without a copy if it
             already is float64 in C order.
+        label: what query i is called.
 
     Raises:
         InvalidInputError: the matrix is not real, finite, two-dimensional and non-empty.
     """
 
-    def __init__(self, matrix: ArrayLike, *, name: str = "matrix", copy: bool = True) -> None:
+    def __init__(
+        self,
+        matrix: ArrayLike,
+        *,
+        name: str = "matrix",
+        copy: bool = True,
+        label: Callable[[int], str] | None = None,
+    ) -> None:
         given = _as_real(matrix)
         with np.errstate(over="ignore", invalid="ignore"):  # what float64 lacks is refused below
             kept = np.array(given, dtype=np.float64, order="C", copy=copy or None)
@@ -59,7 +69,7 @@ class DenseWorkload(DenseOperator, Workload):
                 "finite number"
             )
         kept.flags.writeable = False
-        self.name = name
+        self.name, self._label = name, label
         super().__init__(kept)
 
     @cached_property
@@ -84,12 +94,6 @@ class DenseWorkload(DenseOperator, Workload):
                 return RunningSums(np.ones(n - 1), q, h)
         return None
 
-    def times(self, weights: Array | float) -> DenseWorkload:
-        """The matrix, every row times its weight."""
-        dense = DenseWorkload(np.reshape(weights, (-1, 1)) * self.matrix, copy=False)
-        dense.label = self.row_label
-        return dense
-
     def weighted_squares(self, weights: Array) -> Array:
         """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
         return np.asarray(np.einsum("ij,ij,j->i", self.matrix, self.matrix, weights))
@@ -105,6 +109,23 @@ class DenseWorkload(DenseOperator, Workload):
         return (self if same else DenseWorkload(moved, name=self.name, copy=False)), left_out
 
 
+@times.register
+def _(workload: DenseWorkload, weights: Array | float) -> DenseWorkload:
+    """The matrix, every row times its weight."""
+    matrix = np.reshape(weights, (-1, 1)) * workload.matrix
+    return DenseWorkload(matrix, copy=False, label=workload.row_label)
+
+
+@near_one.register
+def _(workload: DenseWorkload) -> tuple[Workload, int]:
+    exponent = far_exponent(workload)
+    if not exponent:
+        return workload, 0
+    matrix = np.ldexp(workload.matrix, -exponent)
+    name, label = workload.name, workload.row_label
+    return DenseWorkload(matrix, name=name, copy=False, label=label), exponent
+
+
 def complex_workload(matrix: ArrayLike) -> DenseWorkload:
     """Complex queries as pairs of real ones: the real part of each, then its imaginary part.
 
@@ -116,9 +137,7 @@ def complex_workload(matrix: ArrayLike) -> DenseWorkload:
     given = np.atleast_2d(np.asarray(matrix))
     check_matrix(given.shape, given.real.dtype)
     pairs = np.stack([given.real, given.imag], axis=1).reshape(-1, given.shape[1])
-    workload = DenseWorkload(pairs, name="complex matrix", copy=False)
-    workload.label = _part_label
-    return workload
+    return DenseWorkload(pairs, name="complex matrix", copy=False, label=_part_label)
 
 
 def _part_label(query: int) -> str:

@@ -21,12 +21,11 @@ import numpy as np
 from pmldesign.workloads import queries as named
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.dense import DenseWorkload
-from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.nested.places import counts_of_places
 from pmldesign.workloads.queries import all_marginals
-from pmldesign.workloads.ranges import RangeWorkload
-from pmldesign.workloads.tables.base import counts_of, total_of
-from pmldesign.workloads.union import UnionWorkload
+from pmldesign.workloads.ranges import CountsWorkload, RangeWorkload, total_of
+from pmldesign.workloads.terms.constructors import KroneckerWorkload, UnionWorkload
+from pmldesign.workloads.terms.workload import TermsWorkload
 from pmldesign_solvers.operators.operator import Array, Indices
 
 AGES = 116
@@ -73,7 +72,7 @@ SF1 = (
 """The table, and what it asks about each attribute: its total where there is nothing."""
 
 
-def census_sf1() -> UnionWorkload:
+def census_sf1() -> TermsWorkload:
     """The 4,151 counts of persons in Summary File 1 over 29,440 cells."""
     kinds = {name: DenseWorkload(matrix, name=name) for name, matrix in _kinds().items()}
     parts = []
@@ -81,7 +80,7 @@ def census_sf1() -> UnionWorkload:
         table, asked = text.split(":")
         pairs = zip(PERSONS, map(str.strip, asked.split(",")), strict=True)
         factors = [
-            (counts_of(n) if kind == "each" else kinds[kind]) if kind else total_of(n)
+            (CountsWorkload(n) if kind == "each" else kinds[kind]) if kind else total_of(n)
             for n, kind in pairs
         ]
         parts.append(KroneckerWorkload(factors, name=table))
@@ -92,7 +91,7 @@ STATES = 51
 """With the District of Columbia."""
 
 
-def census_sf1plus() -> KroneckerWorkload:
+def census_sf1plus() -> TermsWorkload:
     """The same for each of 51 states and for all together, 215,852 counts over 1,501,440 cells."""
     states = all_marginals(STATES, upto=1)
     return KroneckerWorkload([census_sf1(), states], name="census-sf1plus")

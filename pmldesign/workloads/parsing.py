@@ -28,12 +28,16 @@ from typing import NoReturn
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.display import count_text
-from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.named import NAMES, NamedWorkload
 from pmldesign.workloads.queries import MAX_QUERIES
-from pmldesign.workloads.tables.joined import JoinedWorkload, as_joined
-from pmldesign.workloads.tables.same import MAX_JOINED, as_tables, domain_of
-from pmldesign.workloads.union import UnionWorkload, as_marginals
+from pmldesign.workloads.terms.constructors import (
+    MAX_JOINED,
+    KroneckerWorkload,
+    UnionWorkload,
+    on_common_attributes,
+)
+from pmldesign.workloads.terms.over import as_terms
+from pmldesign.workloads.terms.workload import TermsWorkload
 from pmldesign.workloads.weighting import weighted
 from pmldesign_solvers.limits import JOINT_CELLS, WRITTEN_CELLS
 
@@ -80,6 +84,8 @@ def parse_workload(
     parse_factor = cache(lambda factor: read(factor) or _parse_factor(factor))
     weights, products = zip(*(weight_of(part, text) for part in text.split("+")), strict=True)
     parts = [_parse_product(part, text, parse_factor) for part in products]
+    if len(parts) == 1 and "*" in products[0]:
+        _check_cells(text, parts[0].shape[1])
     if any(weight != 1 for weight in weights):
         return _weighted_union(parts, weights, text)
     return union_of(parts, text)
@@ -96,35 +102,32 @@ def union_of(parts: Sequence[Workload], text: str) -> Workload:
         InvalidInputError: too many cells or queries, as `parse_workload`.
     """
     if len(parts) == 1:
-        if isinstance(parts[0], KroneckerWorkload):
-            _check_cells(text, parts[0].shape[1])
         return parts[0]
-    marginals = as_marginals(parts)
-    if marginals is not None:
-        return marginals
     queries, cells = sum(part.shape[0] for part in parts), parts[0].shape[1]
-    joined = cells > WRITTEN_CELLS and len(set(map(domain_of, parts))) > 1
-    joined = joined or any(isinstance(part, JoinedWorkload) for part in parts)
-    if cells > MAX_PRODUCT_CELLS or queries > MAX_QUERIES or joined:
-        tables = as_tables(parts)
-        if tables is not None:
-            return tables
-        overlapping = as_joined(parts)
-        if overlapping is not None and max(overlapping.table_cells) <= JOINT_CELLS:
-            return overlapping
-    if cells > MAX_PRODUCT_CELLS:
+    several = len({as_terms(part).domain for part in parts}) > 1
+    union = on_common_attributes(parts) if several and cells > WRITTEN_CELLS else None
+    if union is None or not (union.crossed or _is_small(union)):
+        union = UnionWorkload(parts)
+    once = union.crossed and not union.repeats
+    tables = len(union.domain) > 1 and (once or _is_small(union))
+    if cells > MAX_PRODUCT_CELLS and not tables:
         raise InvalidInputError(
             f"{_shown(text)} has {count_text(cells)} cells; a union of more than"
             f" {MAX_PRODUCT_CELLS} consists of tables over the same attributes, each asked for"
             f" once, or of up to {JOINT_CELLS} cells; neighbours that are asked about together have"
             f" up to {MAX_JOINED} cells"
         )
-    if queries > MAX_QUERIES:
+    if queries > MAX_QUERIES and not tables:
         raise InvalidInputError(
             f"{_shown(text)} has {count_text(queries)} queries; a union may have up to "
             f"{MAX_QUERIES}, for a vector of answers must fit into memory"
         )
-    return UnionWorkload(parts)
+    return union
+
+
+def _is_small(workload: TermsWorkload) -> bool:
+    """Whether every table of a term has few cells."""
+    return max(term.shape[1] for term in workload.terms) <= JOINT_CELLS
 
 
 def _parse_product(product: str, text: str, parse_factor: Callable[[str], Workload]) -> Workload:

@@ -38,11 +38,16 @@ import scipy
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.dense import DenseWorkload
-from pmldesign.workloads.ranges import RangeWorkload, cells_text
+from pmldesign.workloads.ranges import (
+    CountsWorkload,
+    RangeWorkload,
+    cells_text,
+    total_of,
+)
 from pmldesign.workloads.running import MOST_ARRAYS, AllRangesWorkload, RunningWorkload
-from pmldesign.workloads.tables.base import MAX_SETS, counts_of, total_of
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign.workloads.tables.workload import TablesWorkload
+from pmldesign.workloads.terms.attributes import MAX_SETS
+from pmldesign.workloads.terms.constructors import TablesWorkload
+from pmldesign.workloads.terms.workload import TermsWorkload
 from pmldesign_solvers.operators.operator import Indices
 
 if TYPE_CHECKING:
@@ -60,7 +65,7 @@ MAX_QUERIES = 2**24
 
 def histogram(cells: int) -> RangeWorkload:
     """The count of each cell, 1 <= cells <= MAX_CELLS."""
-    return counts_of(_size("cells N of histogram:N", cells, MAX_CELLS))
+    return CountsWorkload(_size("cells N of histogram:N", cells, MAX_CELLS))
 
 
 def total(cells: int) -> RangeWorkload:
@@ -198,9 +203,12 @@ def parity(bits: int, weight: int) -> DenseWorkload:
     matrix = np.empty((len(sets), cells.size))
     for row, chosen in zip(matrix, sets, strict=True):
         np.prod(signs[list(chosen)], axis=0, out=row)
-    workload = DenseWorkload(matrix, name=name, copy=False)
-    workload.label = lambda row: f"row {row} (parity of bits {', '.join(map(str, sets[row]))})"
-    return workload
+    return DenseWorkload(
+        matrix,
+        name=name,
+        copy=False,
+        label=lambda row: f"row {row} (parity of bits {', '.join(map(str, sets[row]))})",
+    )
 
 
 def window(cells: int, width: int) -> RangeWorkload:
@@ -245,23 +253,21 @@ def within(*sizes: int, ways: int | None = None) -> Workload:
 
 def _joining(name: str, sizes: Sequence[int], ways: int | None, join: np.ufunc) -> Workload:
     """Thresholds of what attributes give together, for all sets of `ways` attributes."""
-    from pmldesign.workloads.tables.joined import JoinedWorkload
-
     if len(sizes) < 2:
         raise InvalidInputError(f"{name} joins two attributes or more, got {len(sizes)}")
     count = len(sizes) if ways is None else _size(f"ways=K of {name}", ways, len(sizes), smallest=2)
     if math.comb(len(sizes), count) > MAX_SETS:
         raise InvalidInputError(f"ways={count} of {len(sizes)} attributes are over {MAX_SETS} sets")
     made: dict[tuple[int, ...], SparseWorkload] = {}
-    tables = []
+    tables: list[dict[tuple[int, ...], Workload]] = []
     for subset in combinations(range(len(sizes)), count):
         chosen = tuple(sizes[i] for i in subset)
         if chosen not in made:
             made[chosen] = _thresholds(name, chosen, join)
-        tables.append((subset, made[chosen]))
+        tables.append({subset: made[chosen]})
     if len(tables) == 1:
-        return tables[0][1]
-    return JoinedWorkload(sizes, tables, name=f"{name}:{_runs(sizes)},ways={count}")
+        return made[tuple(sizes)]
+    return TablesWorkload(sizes, tables, name=f"{name}:{_runs(sizes)},ways={count}")
 
 
 def _thresholds(name: str, sizes: tuple[int, ...], join: np.ufunc) -> SparseWorkload:
@@ -290,7 +296,7 @@ def sum_of_values(*values: float) -> DenseWorkload:
 
 def all_marginals(
     *sizes: int | Workload, ways: int | None = None, upto: int | None = None
-) -> MarginalsWorkload | TablesWorkload:
+) -> TermsWorkload:
     """All marginals of a number of attributes.
 
     Args:
@@ -299,7 +305,7 @@ def all_marginals(
         upto: all marginals of 0 (the total), 1, ... up to this many attributes.
 
     Raises:
-        InvalidInputError: as MarginalsWorkload; not exactly one of ways and upto, or out of range.
+        InvalidInputError: as TablesWorkload; not exactly one of ways and upto, or out of range.
     """
     option, given = ("ways", ways) if upto is None else ("upto", upto)
     if given is None or (ways is not None and upto is not None):
@@ -316,15 +322,7 @@ def all_marginals(
         )
     subsets = [subset for k in lengths for subset in combinations(range(len(sizes)), k)]
     name = f"marginals:{_runs(sizes)},{option}={most}"
-    tables = (
-        TablesWorkload(sizes, subsets, name=name)
-        if any(isinstance(size, Workload) for size in sizes)
-        else None
-    )
-    if tables is not None and not tables.is_plain:
-        return tables
-    plain = [size.shape[1] if isinstance(size, Workload) else size for size in sizes]
-    return MarginalsWorkload(plain, subsets, name=name)
+    return TablesWorkload(sizes, subsets, name=name)
 
 
 def _size(argument: str, value: int, largest: int, *, smallest: int = 1) -> int:

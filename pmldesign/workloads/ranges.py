@@ -20,12 +20,14 @@ many more ranges than cells their squared norms come from one product of n x n m
 whose rounding, at most 2 (c + 4) eps (norm(f_s)^2 + norm(f_t)^2) for c columns, is added; ranges
 for which that is not negligible are subtracted one by one. The prefix sums themselves are off by
 at most n eps times sums of absolute values, which is added too.
+
+Counts of all cells are their own class, without arrays, for attributes with any number of values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -66,11 +68,10 @@ class RangeWorkload(Workload):
         name: str = "ranges",
         label: Callable[[int], str] | None = None,
     ) -> None:
-        self.starts = _whole(starts, "starts")
-        self.stops = _whole(stops, "stops")
+        self._ends = _whole(starts, "starts"), _whole(stops, "stops")
         self.cells = cells
         self.name = name
-        self.label = label
+        self._label = label
         if cells < 1 or not self.starts.size:
             raise InvalidInputError(
                 f"a range workload has at least one range and one cell, got {self.starts.size} "
@@ -88,13 +89,38 @@ class RangeWorkload(Workload):
                 f"range {row} goes from {self.starts[row]} to {self.stops[row]}; "
                 f"0 <= start <= stop <= {cells} is required (stop is one past the last cell)"
             )
-        self._corners = self.starts * (cells + 1) + self.stops
         self._shape = self.starts.size, cells
 
     @property
     def ends(self) -> tuple[Indices, Indices]:
         """Starts and stops."""
-        return self.starts, self.stops
+        return self._ends
+
+    @property
+    def starts(self) -> Indices:
+        """The first cell of each range, shape (m,)."""
+        return self.ends[0]
+
+    @property
+    def stops(self) -> Indices:
+        """One past the last cell of each range, shape (m,)."""
+        return self.ends[1]
+
+    @cached_property
+    def _corners(self) -> Indices:
+        """A number for each range, equal for equal ones."""
+        return self.starts * (self.cells + 1) + self.stops
+
+    @cached_property
+    def is_counts(self) -> bool:
+        """Whether the queries are the counts of the cells, in their order."""
+        cells = np.arange(self.cells)
+        return np.array_equal(self.starts, cells) and np.array_equal(self.stops, cells + 1)
+
+    @property
+    def is_total(self) -> bool:
+        """Whether the only query is the sum of all cells."""
+        return self.shape[0] == 1 and self.starts[0] == 0 and self.stops[0] == self.cells
 
     @property
     def non_negative(self) -> bool:
@@ -123,22 +149,6 @@ class RangeWorkload(Workload):
         later = np.cumsum(corners[:-1, :0:-1], axis=1)[:, ::-1]
         upper: Array = np.triu(np.cumsum(later, axis=0))
         return upper + np.triu(upper, 1).T
-
-    def separable_gram(self) -> tuple[Array, Array] | None:
-        """Vectors u, v with (A^T A)_ij = u_min(i,j) v_max(i,j), where the ranges have such a form.
-
-        So it is where all start together or stop together (running sums), and for all ranges.
-        """
-        n, m = self.cells, self.starts.size
-        cells = np.arange(n, dtype=np.float64)
-        if (self.starts == self.starts[0]).all():
-            stopped = np.cumsum(np.bincount(self.stops, minlength=n + 1)[:n], dtype=np.float64)
-            return np.where(cells >= self.starts[0], 1.0, 0.0), m - stopped
-        if (self.stops == self.stops[0]).all():
-            here = np.bincount(self.starts, minlength=n)[:n]
-            started = np.cumsum(here, dtype=np.float64)
-            return started, np.where(cells < self.stops[0], 1.0, 0.0)
-        return (cells + 1, n - cells) if self.is_complete else None
 
     @cached_property
     def is_complete(self) -> bool:
@@ -252,9 +262,79 @@ class RangeWorkload(Workload):
 
     def row_label(self, index: int) -> str:
         """How messages and tables call query `index` (from 0)."""
-        if self.label is not None:
-            return self.label(index)
+        if self._label is not None:
+            return self._label(index)
         return f"row {index} ({cells_text(int(self.starts[index]), int(self.stops[index]))})"
+
+
+class CountsWorkload(RangeWorkload):
+    """The count of every cell, which needs no arrays.
+
+    Args:
+        cells: their number n, as large as it may be.
+    """
+
+    is_counts = True
+
+    def __init__(self, cells: int) -> None:
+        self.cells, self.name, self._shape = cells, f"histogram:{cells}", (cells, cells)
+
+    @cached_property
+    def ends(self) -> tuple[Indices, Indices]:
+        """Starts and stops."""
+        cells = np.arange(self.cells + 1)
+        return cells[:-1], cells[1:]
+
+    @property
+    def is_total(self) -> bool:
+        """Whether there is but one cell."""
+        return self.cells == 1
+
+    def longest_column(self) -> float:
+        """One."""
+        return 1.0
+
+    def longest_difference(self) -> float:
+        """Largest squared distance of two columns."""
+        return 2.0 if self.cells > 1 else 0.0
+
+
+@singledispatch
+def separable_gram(workload: Workload) -> tuple[Array, Array] | None:  # noqa: ARG001
+    """Vectors u, v with (A^T A)_ij = u_min(i,j) v_max(i,j), where it has such a form.
+
+    Ranges have it where all start together or stop together (running sums), and all ranges.
+    """
+    return None
+
+
+@separable_gram.register
+def _(workload: RangeWorkload) -> tuple[Array, Array] | None:
+    n, m = workload.cells, workload.shape[0]
+    starts, stops = workload.ends
+    cells = np.arange(n, dtype=np.float64)
+    if (starts == starts[0]).all():
+        stopped = np.cumsum(np.bincount(stops, minlength=n + 1)[:n], dtype=np.float64)
+        return np.where(cells >= starts[0], 1.0, 0.0), m - stopped
+    if (stops == stops[0]).all():
+        started = np.cumsum(np.bincount(starts, minlength=n)[:n], dtype=np.float64)
+        return started, np.where(cells < stops[0], 1.0, 0.0)
+    return (cells + 1, n - cells) if workload.is_complete else None
+
+
+def total_of(size: int) -> RangeWorkload:
+    """The sum over an attribute of so many values."""
+    return RangeWorkload(np.array([0]), np.array([size]), size, name=f"total:{size}")
+
+
+def asks_counts(queries: object) -> bool:
+    """Whether the queries are the counts of an attribute, in the order of its values."""
+    return isinstance(queries, RangeWorkload) and queries.is_counts
+
+
+def asks_total(queries: object) -> bool:
+    """Whether the only query is the sum over an attribute."""
+    return isinstance(queries, RangeWorkload) and queries.is_total
 
 
 def cells_text(start: int, stop: int) -> str:

@@ -6,15 +6,15 @@ which products with vectors take O(n): y_t = rate_t y_{t-1} + h_t x_t, answers q
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads.base import Workload, check_entries
+from pmldesign.workloads.base import Workload, check_entries, different_cells, distinct_shape
 from pmldesign.workloads.display import count_text
+from pmldesign.workloads.ranges import separable_gram
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import RunningSums
 
@@ -111,7 +111,6 @@ class AllRangesWorkload(Workload):
     """
 
     binary = True
-    listed = False
 
     def __init__(self, cells: int, *, name: str) -> None:
         self.cells, self.name = cells, name
@@ -128,21 +127,6 @@ class AllRangesWorkload(Workload):
         before = np.arange(1.0, self.cells + 1.0)
         return before * before[::-1]
 
-    def separable_gram(self) -> tuple[Array, Array]:
-        """Vectors u, v with (A^T A)_ij = u_min(i,j) v_max(i,j)."""
-        cells = np.arange(self.cells, dtype=np.float64)
-        return cells + 1, self.cells - cells
-
-    @cached_property
-    def different_cells(self) -> int:
-        """All of them."""
-        return self.cells
-
-    @property
-    def distinct_shape(self) -> tuple[int, int]:
-        """The shape itself: no two queries are equal, and no two cells."""
-        return self.shape
-
     def row_sizes(self) -> Array:
         """Largest absolute entry of every row, shape (m,)."""
         return np.ones(self.shape[0])
@@ -154,6 +138,28 @@ class AllRangesWorkload(Workload):
             f"{self.name} has {queries} queries, too many for an array of them; only p = 2 with"
             f" add-remove neighbours works; everything does up to all-range:{MOST_ARRAYS}"
         )
+
+
+@separable_gram.register
+def _(workload: AllRangesWorkload) -> tuple[Array, Array]:
+    cells = np.arange(workload.cells, dtype=np.float64)
+    return cells + 1, workload.cells - cells
+
+
+@distinct_shape.register
+def _(workload: AllRangesWorkload) -> tuple[int, int]:
+    """No two queries are equal, and no two cells."""
+    return workload.shape
+
+
+@different_cells.register
+def _(workload: AllRangesWorkload) -> int:
+    return workload.cells
+
+
+def lists_queries(workload: Workload) -> bool:
+    """Whether there are arrays with a number for each query."""
+    return not isinstance(workload, AllRangesWorkload)
 
 
 def sums_of(rates: Array, query_weights: Array, step_weights: Array) -> RunningSums:

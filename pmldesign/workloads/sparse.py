@@ -13,6 +13,7 @@ import scipy
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.dense import DenseWorkload, check_matrix
+from pmldesign.workloads.weighting import far_exponent, near_one
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.dense import NO_QUERIES, first_seen, without_offsets
 from pmldesign_solvers.operators.operator import BLOCK_BYTES, Array, Indices, Merged
@@ -62,7 +63,7 @@ class SparseWorkload(Workload):
         self.matrix: Any = kept
         self._shape = kept.shape
         self.name = name
-        self.label = label
+        self._label = label
         finite = np.isfinite(kept.data)
         if not finite.all():
             position = int(finite.argmin())
@@ -71,11 +72,6 @@ class SparseWorkload(Workload):
                 f"workload entry ({row}, {kept.indices[position]}) is {kept.data[position]}; every "
                 "entry must be a finite number"
             )
-
-    @property
-    def sparse(self) -> Any:
-        """A as a scipy sparse array in rows."""
-        return self.matrix
 
     @property
     def running_sums(self) -> RunningSums | None:
@@ -193,7 +189,7 @@ class SparseWorkload(Workload):
         self.matrix.sort_indices()
         data[np.repeat(lengths == self.shape[1], lengths)] = moved.ravel()
         matrix = scipy.sparse.csr_array((data, self.matrix.indices, self.matrix.indptr), self.shape)
-        return SparseWorkload(matrix, name=self.name, label=self.label), left_out
+        return SparseWorkload(matrix, name=self.name, label=self._label), left_out
 
     def merge(self) -> Merged:
         """The same workload without repeated or zero rows and columns."""
@@ -204,6 +200,21 @@ class SparseWorkload(Workload):
             return Merged(NO_QUERIES, row_of, column_of)
         merged = SparseWorkload(kept[:, columns], name=self.name)
         return Merged(merged, row_of, column_of)
+
+
+def sparse_rows(workload: Workload) -> Any:
+    """A as a scipy sparse array in rows, where it is kept as one; else None."""
+    return workload.matrix if isinstance(workload, SparseWorkload) else None
+
+
+@near_one.register
+def _(workload: SparseWorkload) -> tuple[Workload, int]:
+    exponent = far_exponent(workload)
+    if not exponent:
+        return workload, 0
+    matrix = workload.matrix.copy()
+    matrix.data = np.ldexp(matrix.data, -exponent)
+    return SparseWorkload(matrix, name=workload.name, label=workload.row_label), exponent
 
 
 def _distinct(matrix: Any) -> tuple[Indices, Indices]:

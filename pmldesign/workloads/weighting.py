@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import copy
+from functools import singledispatch
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,9 +23,7 @@ from numpy.typing import ArrayLike
 from pmldesign.arguments import doubles, real_numbers
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.dense import DenseWorkload
 from pmldesign.workloads.display import count_text
-from pmldesign.workloads.sparse import SparseWorkload
 from pmldesign_solvers.operators.dense import DenseOperator
 from pmldesign_solvers.operators.operator import EPS, Array, Indices, Merged, Operator
 from pmldesign_solvers.operators.scale import MODERATE, ScaledRows
@@ -53,7 +52,7 @@ def weighted(workload: Workload, weights: ArrayLike, *, name: str | None = None)
     checked = checked_weights(weights, workload.shape[0])
     if np.all(np.equal(checked, 1)):
         return workload
-    scaled = copy(workload.times(checked))
+    scaled = copy(times(workload, checked))
     scaled.name = f"{workload.name} (weighted)" if name is None else name
     scaled.unweighted = workload.unweighted or workload
     scaled.schema = workload.schema
@@ -67,13 +66,41 @@ def weighted_parts(workload: Workload, weights: Sequence[float]) -> Workload:
         workload: a union, marginals, tables or regions; any other has one part.
         weights: one for each part.
     """
-    scaled = workload.times_parts([checked_weights(weight, 1) for weight in weights])
-    if scaled is None:
-        return weighted(workload, weights[0])
+    checked = [float(checked_weights(weight, 1)) for weight in weights]
+    if len(checked) == 1:
+        return weighted(workload, checked[0])
+    scaled = times_parts(workload, checked)
     scaled.name = workload.name
     scaled.unweighted = workload.unweighted or workload
     scaled.schema = workload.schema
     return scaled
+
+
+@singledispatch
+def times(workload: Workload, weights: Array | float) -> Workload:
+    """diag(c) A with what structure A has, for weights that are checked."""
+    return WeightedWorkload(workload, weights, name=workload.name)
+
+
+@singledispatch
+def times_parts(workload: Workload, weights: Sequence[float]) -> Workload:
+    """Every part times its weight, of workloads that have parts."""
+    raise TypeError(f"{workload.name!r} has no parts to be weighted, got {len(weights)} weights")
+
+
+@singledispatch
+def near_one(workload: Workload) -> tuple[Workload, int]:
+    """2^-e A and e; A itself and 0 where its entries are within 2^(-MODERATE), 2^MODERATE.
+
+    Only matrices can have other entries; all that is made from names is near 1.
+    """
+    return workload, 0
+
+
+def far_exponent(workload: Workload) -> int:
+    """The exponent e of the largest entry; 0 within MODERATE."""
+    exponent = math.frexp(float(workload.row_sizes().max()))[1]
+    return exponent if abs(exponent) > MODERATE else 0
 
 
 class WeightedWorkload(ScaledRows, Workload):
@@ -103,11 +130,6 @@ class WeightedWorkload(ScaledRows, Workload):
     def gram_rounding(self, weights: Array) -> float:
         """gram(u) is off by at most this times d d^T, d_j = norm(diag(u)^(1/2) c A e_j)."""
         return super().gram_rounding(weights) + 4 * EPS
-
-    @property
-    def squares_known(self) -> bool:
-        """Whether those of A are."""
-        return self.workload.squares_known
 
     def weighted_squares(self, weights: Array) -> Array:
         """c^2 diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,)."""
@@ -179,9 +201,9 @@ def scaled_factors(factors: tuple[Workload, ...], scale: float) -> tuple[Workloa
     return (WeightedWorkload(first, scale, name=f"{scale:g}*{first.name}"), *others)
 
 
-def factor_weights(workload: Workload, weights: Array) -> list[Array] | None:
-    """Weights of the factors' queries whose products those of the queries are; None if not such."""
-    table = weights.reshape([factor.shape[0] for factor in workload.factors])
+def factor_weights(rows: Sequence[int], weights: Array) -> list[Array] | None:
+    """Weights of so many queries of each factor whose products are given; None if not such."""
+    table = weights.reshape(rows)
     corner = float(table.flat[0])
     vectors = []
     for axis in range(table.ndim):
@@ -191,25 +213,3 @@ def factor_weights(workload: Workload, weights: Array) -> list[Array] | None:
     for vector in vectors[1:]:
         product = np.multiply.outer(product, vector)
     return vectors if np.allclose(product, table, rtol=8 * EPS * table.ndim, atol=0) else None
-
-
-def near_one(workload: Workload) -> tuple[Workload, int]:
-    """2^-e A and e; A itself and 0 where its entries are within 2^(-MODERATE), 2^MODERATE.
-
-    Only matrices can have other entries; all that is made from names is near 1.
-    """
-    inner = workload.inner
-    if not isinstance(inner, DenseWorkload | SparseWorkload):
-        return workload, 0
-    exponent = math.frexp(float(inner.row_sizes().max()))[1]
-    if abs(exponent) <= MODERATE:
-        return workload, 0
-    scaled: DenseWorkload | SparseWorkload
-    if isinstance(inner, SparseWorkload):
-        matrix = inner.matrix.copy()
-        matrix.data = np.ldexp(matrix.data, -exponent)
-        scaled = SparseWorkload(matrix, name=workload.name)
-    else:
-        scaled = DenseWorkload(np.ldexp(inner.matrix, -exponent), name=workload.name, copy=False)
-    scaled.label = inner.row_label
-    return scaled.beside(workload.public), exponent

@@ -236,7 +236,7 @@ def test_queries_on_attributes_are_measured_by_their_structure(run, unwritten):
 
 
 def test_products_of_queries_are_measured_by_their_structure(run, monkeypatch):
-    monkeypatch.setattr("pmldesign.workloads.kronecker.KroneckerWorkload.to_dense", None)
+    monkeypatch.setattr("pmldesign.workloads.terms.workload.TermsWorkload.to_dense", None)
     product = "prefix:90*prefix:70*total:3"
     found = run.json("calibrate", product, "--epsilon", 1, "--neighbours", "replace")
     assert found["sensitivity"] == 90 * 70 - 1  # the first cell is in all, the last in one
@@ -247,7 +247,7 @@ def test_products_of_queries_are_measured_by_their_structure(run, monkeypatch):
 
 
 def test_cells_of_products_are_compared_in_pairs_without_a_matrix(monkeypatch):
-    monkeypatch.setattr("pmldesign.workloads.kronecker.KroneckerWorkload.to_dense", None)
+    monkeypatch.setattr("pmldesign.workloads.terms.workload.TermsWorkload.to_dense", None)
     monkeypatch.setattr(ProductStrategy, "matrix", None)
     shown = pml.envelope.leakage(pml.workload("prefix:64*prefix:35"), scale=300.0, alpha=1e-4)
     # cell (i, j) is in (64 - i)(35 - j) queries, two cells in those of the later one of each

@@ -35,6 +35,9 @@ TABLE = [
     ("all-range:6000", {}, "running sums and all ranges"),
     (TablesWorkload([3, 4], [(0,), (1,)]), {}, "tables of counts"),
     (TablesWorkload([as_workload("prefix:3"), 4], [(0, 1)]), {}, "product"),
+    ("histogram:3*total:4", {}, "product"),
+    ("histogram:3*total:4", {"neighbours": "replace"}, "tables of counts"),
+    ("marginals:2^40,ways=40", {}, "tables of counts"),
     (
         beside("prefix:8", "histogram:2*total:4"),
         {"neighbours": "replace"},

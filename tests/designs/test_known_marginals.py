@@ -12,7 +12,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
 from pmldesign.strategies import TablesStrategy
-from pmldesign.workloads import MarginalsWorkload, Public, as_public
+from pmldesign.workloads import Public, TablesWorkload, as_public, given_invariants
 
 CASES = [  # sizes, subsets, counted attributes
     ((3, 2), [(0, 1), (0,), (1,)], {0}),
@@ -28,11 +28,11 @@ TABLE = "total:85*total:9*histogram:2*total:10"
 def both(sizes, subsets, counted, seed=0):
     """A P by its tables, and written out; and the public table."""
     weights = 10 ** np.random.default_rng(seed).uniform(-1, 1, len(subsets))
-    asked = MarginalsWorkload(sizes, subsets, weights)
-    table = MarginalsWorkload(sizes, [sorted(counted)]).to_dense()
-    written = pml.workload(asked.to_dense()).beside(as_public(table, asked.shape[1]))
+    asked = TablesWorkload(sizes, subsets, weights)
+    table = TablesWorkload(sizes, [sorted(counted)]).to_dense()
+    written = given_invariants(pml.workload(asked.to_dense()), as_public(table, asked.shape[1]))
     public = Public("tables", "table", sizes=sizes, tables=(frozenset(counted),))
-    return asked.beside(public), written, table
+    return given_invariants(asked, public), written, table
 
 
 @pytest.mark.sweep

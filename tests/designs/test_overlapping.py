@@ -10,7 +10,7 @@ from pmldesign.designs import DesignOptions, factorize, solve_joined
 from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
 from pmldesign.strategies import TableMatricesStrategy
-from pmldesign.workloads import DenseWorkload, JoinedWorkload, as_joined, as_workload
+from pmldesign.workloads import DenseWorkload, TablesWorkload, as_workload, given_invariants
 from pmldesign_solvers.norm import SolverOptions, solve_norm
 from pmldesign_solvers.operators import DenseOperator
 
@@ -26,18 +26,20 @@ def drawn(seed):
     for _ in range(rng.integers(2, 6)):
         T = np.flatnonzero(rng.random(len(sizes)) < 0.5).tolist()
         cells = math.prod(sizes[i] for i in T)
-        tables.append((T, DenseWorkload(rng.normal(size=(rng.integers(1, 4), cells)))))
-    return JoinedWorkload(sizes, tables, rng.uniform(0.5, 2, len(tables)))
+        queries = DenseWorkload(rng.normal(size=(rng.integers(1, 4), cells)))
+        tables.append({tuple(T): queries} if T else ())
+    return TablesWorkload(sizes, tables, rng.uniform(0.5, 2, len(tables)))
 
 
 def by_definition(workload):
     """A, query by query and cell by cell."""
     rows = []
-    cells = [*itertools.product(*map(range, workload.sizes))]
-    for scale, T, queries in workload.listed_tables:
-        inner = [*itertools.product(*(range(workload.sizes[i]) for i in T))]
+    cells = [*itertools.product(*map(range, workload.domain))]
+    for term in workload.terms:
+        T = term.attributes
+        inner = [*itertools.product(*(range(workload.domain[i]) for i in T))]
         places = [inner.index(tuple(cell[i] for i in T)) for cell in cells]
-        rows.append(scale * queries.to_dense()[:, places])
+        rows.append(term.dense()[:, places])
     return np.vstack(rows)
 
 
@@ -56,9 +58,9 @@ def test_the_workload_is_what_its_tables_ask(seed):
     assert workload.longest_column() >= (A**2).sum(axis=0).max()
     apart = A[:, :, None] - A[:, None, :]
     assert workload.longest_difference() >= (apart**2).sum(axis=0).max()
-    people = np.array([*itertools.product(*map(range, workload.sizes))])
+    people = np.array([*itertools.product(*map(range, workload.domain))])
     counts = rng.integers(0, 3, len(people))
-    answers = np.concatenate([*workload.tables(np.repeat(people, counts, axis=0))])
+    answers = np.concatenate([*workload.of_records(np.repeat(people, counts, axis=0))])
     np.testing.assert_allclose(answers, A @ counts)
 
 
@@ -88,7 +90,7 @@ def test_bounds_and_lengths_hold(seed, p, neighbours):
     assert np.abs(left).max() <= 1e-6 * np.abs(A).max()
     norm = np.linalg.norm(np.linalg.norm(L, axis=1), p)
     assert norm * farthest <= design.certificate.upper * (1 + 1e-7)
-    centred = workload.beside(design.strategy.public)
+    centred = given_invariants(workload, design.strategy.public)
     variances = design.strategy.variances(centred)
     np.testing.assert_allclose(variances, (L**2).sum(axis=1), rtol=1e-6, atol=1e-9)
 
@@ -108,7 +110,7 @@ def test_without_the_matrix_the_same_is_measured(monkeypatch):
         y = R @ x + rng.normal(size=len(R))
         np.testing.assert_allclose(large.measure(x), R @ x, atol=1e-12)
         np.testing.assert_allclose(large.estimate(y), np.linalg.pinv(R, 1e-9) @ y, atol=1e-5)
-        asked = workload.beside(written.public)
+        asked = given_invariants(workload, written.public)
         expected = asked.to_dense() @ np.linalg.pinv(R, 1e-9) @ y
         np.testing.assert_allclose(large.answer(asked, y), expected, atol=1e-5)
         apart = R[:, :, None] - R[:, None, :] if written.public else R[:, :, None]
@@ -154,12 +156,6 @@ def test_how_joined_queries_are_written():
     assert pairs.subsets == ((0, 1), (0, 2), (1, 2))
     assert pairs.row_label(2) == "row 2 (attributes 0, 1: row 2 (at most 2))"
     np.testing.assert_array_equal(pairs.to_dense(), by_definition(pairs))
-    parts = [as_workload(f"{name}*total:2") for name in ("at-most:3,4", "within:3,4")]
-    overlapping = as_joined([*parts, as_workload("total:3*at-most:4,2")])
-    assert overlapping.sizes == (3, 4, 2)
-    written = [*(part.to_dense() for part in parts), as_workload("total:3*at-most:4,2").to_dense()]
-    np.testing.assert_array_equal(overlapping.to_dense(), np.vstack(written))
-    assert as_joined([as_workload("at-most:2,3"), as_workload("prefix:4*total:2")]) is None
 
 
 @pytest.mark.parametrize(

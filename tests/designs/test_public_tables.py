@@ -11,7 +11,7 @@ from pmldesign.designs import DesignOptions, solve
 from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
-from pmldesign.workloads import RECORDS, Public, as_public, tables_of
+from pmldesign.workloads import RECORDS, Public, as_public, given_invariants, tables_of
 
 CASES = [
     ("prefix:6*histogram:4", "total:6*histogram:4"),
@@ -26,7 +26,9 @@ def both(text, known):
     """A P as a product, and written out."""
     queries, answers = pml.workload(text), pml.workload(known)
     cells = queries.shape[1]
-    return queries.beside(tables_of(answers)), queries.beside(as_public(answers, cells))
+    return given_invariants(queries, tables_of(answers)), given_invariants(
+        queries, as_public(answers, cells)
+    )
 
 
 @pytest.mark.sweep

@@ -10,7 +10,7 @@ from pmldesign.designs import DesignOptions, choose, factorize
 from pmldesign.errors import InvalidInputError
 from pmldesign.strategies import StreamStrategy, renamed
 from pmldesign.verifier import KEY, digest_of, read_archive
-from pmldesign.workloads import RECORDS, RunningWorkload, as_workload
+from pmldesign.workloads import RECORDS, RunningWorkload, as_workload, given_invariants
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_the_design_is_what_its_matrix_says(best, noisy):
     assert noisy.error() == pytest.approx(noisy.scale * np.linalg.norm(roots), rel=1e-6)
     assert best.certificate.upper == pytest.approx(np.linalg.norm(roots), rel=1e-6)
     np.testing.assert_allclose(
-        strategy.beside(RECORDS).variances(best.workload.beside(RECORDS)),
+        strategy.beside(RECORDS).variances(given_invariants(best.workload, RECORDS)),
         roots**2,
         atol=1e-8,
     )
@@ -77,9 +77,9 @@ def test_weighted_queries_beside_the_total():
     R = strategy.matrix - strategy.matrix.mean(axis=1, keepdims=True)
     errors = workload.to_dense() @ np.linalg.pinv(R, rcond=1e-11)
     expected = (errors**2).sum(axis=1)
-    found = beside.variances(workload.beside(RECORDS))
+    found = beside.variances(given_invariants(workload, RECORDS))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7 * expected.max())
-    norm = beside.variance_norm(workload.beside(RECORDS), 2)
+    norm = beside.variance_norm(given_invariants(workload, RECORDS), 2)
     assert norm == pytest.approx(np.linalg.norm(expected), rel=1e-6)
 
 

@@ -11,9 +11,9 @@ from pmldesign.workloads import (
     DenseWorkload,
     KroneckerWorkload,
     TablesWorkload,
-    as_tables,
     as_workload,
-    common_sizes,
+    given_invariants,
+    on_common_attributes,
 )
 from pmldesign_solvers.norm import SolverOptions, solve_norm
 from pmldesign_solvers.operators import DenseOperator
@@ -36,8 +36,8 @@ def drawn(rng):
     for _ in range(rng.integers(1, 6)):
         members = np.flatnonzero(rng.random(len(sizes)) < 0.6).tolist()
         table = {i: int(rng.integers(len(ways[i]))) for i in members}
-        tables[tuple(table.items())] = table
-    return TablesWorkload(ways, list(tables.values()), rng.uniform(0.5, 2, len(tables)))
+        tables[tuple(table.items())] = {i: ways[i][way] for i, way in table.items()}
+    return TablesWorkload(sizes, list(tables.values()), rng.uniform(0.5, 2, len(tables)))
 
 
 def joined(rng):
@@ -55,8 +55,8 @@ def joined(rng):
         )
         if rng.random() < 0.5:
             parts = parts[::2]
-    tables = as_tables(parts)
-    if tables is None:  # no boundary in common
+    tables = on_common_attributes(parts)
+    if not tables.crossed or len(tables.domain) < 2:  # no boundary in common
         return joined(rng)
     written = np.vstack([part.to_dense() for part in parts])
     np.testing.assert_array_equal(tables.to_dense(), written)
@@ -92,7 +92,7 @@ def test_bounds_and_lengths_hold(make, seed, p, neighbours):
     assert np.abs(left).max() <= 1e-9 * np.abs(A).max()
     norm = np.linalg.norm(np.linalg.norm(L, axis=1), p)
     assert norm * farthest <= design.certificate.upper * (1 + 1e-9)
-    centred = workload.beside(design.strategy.public)
+    centred = given_invariants(workload, design.strategy.public)
     assert np.allclose(design.strategy.variances(centred), (L**2).sum(axis=1), atol=1e-10)
 
 
@@ -123,21 +123,14 @@ def beside(pair, place):
 
 def test_tables_by_two_beside_one_that_joins_two_attributes():
     workload = as_workload(beside("at-most:16,16", 3))
-    assert workload.sizes == (*SIZES[:3], 256, *SIZES[5:])
-    assert len(workload.ways[3]) == 4
+    assert workload.domain == (*SIZES[:3], 256, *SIZES[5:])
+    assert len(workload.ways[(3,)]) == 4
     bounds = factorize(workload, rel_gap=0.03).certificate
     assert bounds.gap <= 0.03
     assert bounds.upper >= factorize(ADULT).certificate.lower  # more is asked
 
 
-def test_which_attributes_are_joined():
-    assert common_sizes([(2, 3, 4), (6, 4), (2, 3, 4)]) == (6, 4)
-    assert common_sizes([(2, 3, 4, 5), (6, 20)]) == (6, 20)
-    assert common_sizes([(2, 1, 3), (2, 1, 3)]) == (2, 1, 3)
-    assert common_sizes([(1, 2, 1, 3, 1), (2, 3)]) == (2, 3)
-    assert common_sizes([(2, 3), (3, 2)]) is None
-    assert common_sizes([(2, 3), (2, 4)]) is None
-    assert common_sizes([(50, 50, 2), (2500, 2)]) is None  # too many cells for a matrix
+def test_what_is_too_large_to_be_joined():
     with pytest.raises(InvalidInputError, match="have up to 2048 cells"):
         as_workload(beside("within:100,100", 10))
     with pytest.raises(InvalidInputError, match="values of at-most"):

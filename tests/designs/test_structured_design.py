@@ -22,7 +22,7 @@ from pmldesign.strategies import (
 from pmldesign.workloads import (
     DenseWorkload,
     KroneckerWorkload,
-    MarginalsWorkload,
+    TablesWorkload,
     UnionWorkload,
     parse_workload,
 )
@@ -210,7 +210,7 @@ def test_what_has_no_common_attributes_is_one_matrix(structured):
     made = factorize("prefix:2*histogram:6+prefix:3*histogram:4")
     assert not isinstance(made.strategy, ProductStrategy)
     assert made.status is Status.OPTIMAL
-    weighted = MarginalsWorkload([3, 2], [(0,), (1,)], [2.0, 1.0])
+    weighted = TablesWorkload([3, 2], [(0,), (1,)], [2.0, 1.0])
     made = factorize(UnionWorkload([weighted, parse_workload("prefix:3*histogram:2")]))
     assert not isinstance(made.strategy, ProductStrategy)
     assert made.status is Status.OPTIMAL

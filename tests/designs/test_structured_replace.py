@@ -39,8 +39,7 @@ WORKLOADS = (
 LIMITS = (
     "pmldesign.strategies.structured.WRITTEN_CELLS",
     "pmldesign.workloads.beside.WRITTEN_CELLS",
-    "pmldesign.workloads.kronecker.WRITTEN_CELLS",
-    "pmldesign.workloads.union.WRITTEN_CELLS",
+    "pmldesign.workloads.terms.workload.WRITTEN_CELLS",
 )
 
 

@@ -12,7 +12,7 @@ from pmldesign.files import read_strategy, write_strategy
 from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import PML, PureDP
 from pmldesign.strategies import WeightedTablesStrategy, baseline
-from pmldesign.workloads import MarginalsWorkload, parse_workload
+from pmldesign.workloads import TablesWorkload, parse_workload
 from pmldesign_solvers.operators import Work
 from pmldesign_solvers.search import TableProblem, covers, supports
 from pmldesign_solvers.structure import residual_spaces
@@ -106,13 +106,13 @@ def test_best_of_random_starts():
         sizes = np.exp(rng.uniform(math.log(2), math.log(30), size=4)).astype(int).tolist()
         sets = [s for k in range(1, 5) for s in itertools.combinations(range(4), k)]
         chosen = rng.choice(len(sets), size=6, replace=False)
-        workload = MarginalsWorkload(sizes, [sets[k] for k in chosen], rng.uniform(0.3, 2, size=6))
+        workload = TablesWorkload(sizes, [sets[k] for k in chosen], rng.uniform(0.3, 2, size=6))
         found = error(weighted_tables(workload, PureDP(1.0), 2), workload, PureDP(1.0))
         assert found <= restarted(workload, rng, 5) * (1 + 1e-3)
 
 
 def restarted(workload, rng, starts):
-    sizes = workload.sizes
+    sizes = workload.domain
     sets = [s for k in range(5) for s in itertools.combinations(range(4), k)]
     cells = np.array([math.prod(sizes[i] for i in s) for s in sets])
     within = np.array([[set(T) <= set(S) for S in sets] for T in sets])

@@ -12,7 +12,7 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import ApproxDP, PureDP
 from pmldesign.releases import exact_noise, half_widths
 from pmldesign.strategies import WeightedTablesStrategy, baseline, kinds_of_tables
-from pmldesign.workloads import MarginalsWorkload, parse_workload
+from pmldesign.workloads import TablesWorkload, parse_workload
 from pmldesign_solvers.search import (
     condensed_half_widths,
     inverted_half_widths,
@@ -95,7 +95,7 @@ def test_large_workloads_get_the_bound(monkeypatch):
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_kinds_of_rows_of_weighted_tables_are_those_of_the_matrix(neighbours):
     sizes, generator = (2, 3, 1, 4), np.random.default_rng(3)
-    queries = MarginalsWorkload(sizes, [(0, 1), (1, 3), (2,), ()], weights=[1, 2, 1, 0.5])
+    queries = TablesWorkload(sizes, [(0, 1), (1, 3), (2,), ()], weights=[1, 2, 1, 0.5])
     measured = [(0, 1), (1, 3), (0,), (1, 2), ()]
     strategy = WeightedTablesStrategy("own", sizes, measured, generator.uniform(0.5, 2, 5))
     made = mechanism(strategy, queries, guarantee=PureDP(1.0, neighbours))

@@ -12,7 +12,7 @@ from pmldesign.mechanisms import mechanism
 from pmldesign.privacy import Noise
 from pmldesign.releases import all_within, consistent_tables, exact_noise, lattice_of, prepare
 from pmldesign.strategies import IdentityAndRows, TablesStrategy, WeightedTablesStrategy
-from pmldesign.workloads import MarginalsWorkload, parse_workload
+from pmldesign.workloads import TablesWorkload, parse_workload
 
 NAMES = [f"a{i}" for i in range(9)]
 SCHEMA = {"attributes": [{"name": name, "keys": list(range(8))} for name in NAMES]}  # 8^9 cells
@@ -99,11 +99,11 @@ def lattices():
     sizes, generator = (2, 3, 1, 2), np.random.default_rng(4)
     sets = [(0, 1), (1, 3), (2,), (0,)]
     weighted = WeightedTablesStrategy("own", sizes, sets, generator.uniform(0.3, 2, 4))
-    yield weighted, MarginalsWorkload(sizes, [(0, 1), (3,)])
+    yield weighted, TablesWorkload(sizes, [(0, 1), (3,)])
     residuals = [(), (0,), (1,), (0, 1), (3,)]
     yield (
         TablesStrategy("own", sizes, residuals, generator.uniform(0.3, 2, 5)),
-        MarginalsWorkload(sizes, [(0, 1), (3,)]),
+        TablesWorkload(sizes, [(0, 1), (3,)]),
     )
     rows = generator.normal(size=(2, 12))
     yield IdentityAndRows("own", generator.uniform(0.1, 1, 12), rows), parse_workload("prefix:12")

@@ -184,7 +184,7 @@ def test_marginals_are_written_with_the_sizes_of_the_schema():
         parse_queries("marginals:2,3,ways=1", schema)
     several = text + "+marginals:all-range12,3,10,6,6,6,6,6,6,ways=1"
     asked = parse_queries(several.replace(",ways=1", ",upto=1"), schema).workload
-    assert [len(ways) for ways in asked.ways] == [2, 1, 1, 1, 1, 1, 1, 1, 1]
+    assert [len(asked.ways[(i,)]) for i in range(9)] == [2, 1, 1, 1, 1, 1, 1, 1, 1]
     with pytest.raises(pml.InvalidInputError, match="has one twice"):
         _ = parse_queries("age:prefix*sex + sex*age:prefix", schema).workload
 

@@ -91,7 +91,7 @@ def test_answers_are_those_of_counting(tmp_path, schema):
         exact["place", state, county, lowest or "*", sex, "*"] += 1
     parts = [part.name for part in queries.workload.parts]
     names = [text.partition("*")[0] for text in parts]
-    kinds = np.repeat(names, queries.workload.part_queries)
+    kinds = np.repeat(names, [count for _, count in queries.workload.part_rows])
     found = dict(zip(zip(kinds, *labels.values(), strict=True), answers, strict=True))
     assert len(found) == len(answers)
     assert {key: value for key, value in found.items() if value} == exact
@@ -116,7 +116,7 @@ def test_all_levels_and_weights(schema):
     weighted = parse_queries("2*state*sex + 0.5*tract", schema).workload
     plain = parse_queries("state*sex + tract", schema).workload
     np.testing.assert_allclose(weighted.unweighted.to_dense(), plain.to_dense())
-    scales = np.repeat([2.0, 0.5], plain.part_queries)
+    scales = np.repeat([2.0, 0.5], [count for _, count in plain.part_rows])
     np.testing.assert_allclose(weighted.to_dense(), scales[:, None] * plain.to_dense())
     assert weighted.name == "2*state*sex + 0.5*tract"
 
@@ -259,7 +259,7 @@ def test_intervals_cover_at_every_level(tmp_path, schema, noise):
     for _ in range(times):
         table = prepared.publish(counts, sampler).table
         held += (table.lower <= exact) & (exact <= table.upper)
-    for part in np.split(held, np.cumsum(queries.part_queries)[:-1]):
+    for part in np.split(held, np.cumsum([count for _, count in queries.part_rows])[:-1]):
         share = part.mean() / times
         assert abs(share - 0.95) <= 3.5 * np.sqrt(0.95 * 0.05 / times)
 

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "solvers"))
 from small_unions import EXPONENTS, TEXTS
 
 from pmldesign.errors import PmldesignError
-from pmldesign.workloads import UnionWorkload, by_attribute, parse_workload, products_over
+from pmldesign.workloads import TermsWorkload, attribute_queries, parse_workload, products_over
 from pmldesign_solvers.norm import solve_norm
 from pmldesign_solvers.operators import DenseOperator
 from pmldesign_solvers.unions import solve as unions
@@ -101,22 +101,19 @@ def structured(rng: np.random.Generator) -> int:
     for text in TEXTS:
         for p in EXPONENTS:
             workload = parse_workload(text)
-            parts = list(workload.parts) if isinstance(workload, UnionWorkload) else []
-            order = rng.permutation(len(parts))
-            found = [
-                _union(union, p)
-                for union in (workload, *([UnionWorkload([parts[i] for i in order])] * bool(parts)))
-            ]
+            order = rng.permutation(len(workload.terms))
+            terms = [workload.terms[i] for i in order]
+            turned = TermsWorkload(workload.domain, terms, name="turned")
+            found = [_union(union, p) for union in (workload, turned)]
             if len({solution.status for solution in found}) > 1:
                 different += 1
                 print(f"{text}, p = {p:g}: {[solution.status.name for solution in found]}")
     return different
 
 
-def _union(workload: UnionWorkload, p: float) -> unions.UnionSolution:
-    parts = products_over(workload, workload.sizes)
-    assert parts is not None
-    return unions.solve(workload, parts, by_attribute(workload), p)
+def _union(workload: TermsWorkload, p: float) -> unions.UnionSolution:
+    parts = products_over(workload, workload.domain)
+    return unions.solve(workload, parts, attribute_queries(workload), p)
 
 
 def main() -> int:

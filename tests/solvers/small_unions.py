@@ -11,7 +11,7 @@ from pmldesign.workloads import (
     DenseWorkload,
     KroneckerWorkload,
     UnionWorkload,
-    by_attribute,
+    attribute_queries,
     parse_workload,
     products_over,
 )
@@ -27,11 +27,11 @@ class Union:
 
     @property
     def parts(self):
-        return products_over(self.workload, self.workload.sizes)
+        return products_over(self.workload, self.workload.domain)
 
     @property
     def arguments(self):
-        return self.workload, self.parts, by_attribute(self.workload)
+        return self.workload, self.parts, attribute_queries(self.workload)
 
     @property
     def dense(self):

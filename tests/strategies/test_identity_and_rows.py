@@ -16,7 +16,7 @@ from pmldesign.strategies import (
     Strategy,
     TableMatricesStrategy,
 )
-from pmldesign.workloads import RECORDS, as_workload, parse_workload
+from pmldesign.workloads import RECORDS, as_workload, given_invariants, parse_workload
 
 
 @settings(max_examples=12)
@@ -39,7 +39,7 @@ def test_it_is_the_strategy_of_its_matrix(n, k, seed):
         np.testing.assert_allclose(own.variances(workload), plain.variances(workload), rtol=1e-8)
         total = own.variance_norm(workload, 1)
         assert total == pytest.approx(plain.variance_norm(workload, 1), rel=1e-9)
-        centred = workload.beside(RECORDS)
+        centred = given_invariants(workload, RECORDS)
         np.testing.assert_allclose(
             own.variances(centred), plain.variances(centred), rtol=1e-8, atol=1e-12
         )
@@ -77,7 +77,7 @@ def test_wrong_arguments():
 def test_weighted_squares_are_those_of_the_matrix(name):
     workload = parse_workload(name)
     weights = np.array([1e-6, 2.0, 0.0, 3.0, 1e5, 0.5])
-    for asked in (workload, workload.beside(RECORDS)):
+    for asked in (workload, given_invariants(workload, RECORDS)):
         expected = asked.to_dense() ** 2 @ weights
         size = np.abs(expected).max()
         np.testing.assert_allclose(asked.weighted_squares(weights), expected, atol=1e-12 * size)
@@ -88,7 +88,7 @@ def test_a_public_total_is_that_of_the_matrix(name):
     rng = np.random.default_rng(1)
     rows = IdentityAndRows("rows", rng.uniform(0.2, 1, 9), rng.uniform(0, 1, (2, 9)))
     public, matrix = BesideStrategy(rows), Strategy("matrix", RECORDS.centre(rows.matrix))
-    asked, y = parse_workload(name).beside(RECORDS), rng.normal(size=11)
+    asked, y = given_invariants(parse_workload(name), RECORDS), rng.normal(size=11)
     np.testing.assert_allclose(
         public.variances(asked), matrix.variances(asked), rtol=1e-9, atol=1e-12
     )

@@ -20,7 +20,7 @@ from pmldesign.strategies import (
 from pmldesign.workloads import (
     DenseWorkload,
     KroneckerWorkload,
-    MarginalsWorkload,
+    TablesWorkload,
     UnionWorkload,
     parse_workload,
 )
@@ -123,7 +123,7 @@ def test_a_weighted_product_and_marginals_may_be_factors():
     workload = KroneckerWorkload(
         [
             queries(rng, inner, 2),
-            MarginalsWorkload([2, 3], [(0,), (0, 1)]),
+            TablesWorkload([2, 3], [(0,), (0, 1)]),
             DenseWorkload(np.eye(2)),
         ]
     )

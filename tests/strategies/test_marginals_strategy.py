@@ -14,7 +14,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours
 from pmldesign.strategies import Strategy, TablesStrategy
 from pmldesign.strategies import residuals as residual_tables
-from pmldesign.workloads import MarginalsWorkload, parse_workload
+from pmldesign.workloads import TablesWorkload, parse_workload
 from pmldesign_solvers.norm import solve_marginals
 
 
@@ -34,7 +34,7 @@ def problems(draw):
     residuals = draw(st.permutations(sorted({T for S in wide for T in below(S)})))
     precision = st.floats(0.01, 100)
     precisions = draw(st.lists(precision, min_size=len(residuals), max_size=len(residuals)))
-    workload = MarginalsWorkload(sizes, subsets, weights)
+    workload = TablesWorkload(sizes, subsets, weights)
     return workload, TablesStrategy("residuals", sizes, residuals, precisions)
 
 
@@ -105,7 +105,7 @@ def test_answers_of_exact_measurements_are_exact(problem, seed):
 def test_answers_to_noise_have_the_stated_variance():
     # 2000 releases: the sample variance is within 5 standard errors, sqrt(2/2000) each
     strategy = TablesStrategy("s", [2, 3, 4], list(below((0, 1, 2))), np.linspace(0.5, 3, 8))
-    workload = MarginalsWorkload([2, 3, 4], [(), (0, 2), (1,), (0, 1, 2)], [1, 2, 3, 0.5])
+    workload = TablesWorkload([2, 3, 4], [(), (0, 2), (1,), (0, 1, 2)], [1, 2, 3, 0.5])
     noise = np.random.default_rng(3).standard_normal((2000, strategy.shape[0]))
     answers = strategy.answer(workload, noise.T).T
     ratio = (answers**2).mean(axis=0) / strategy.variances(workload)
@@ -126,8 +126,8 @@ def test_noisy_tables_agree_with_each_other():
 @pytest.mark.parametrize("p", [2.0, 4.0, np.inf])
 def test_the_solver_s_strategy_attains_the_norm(p):
     workload = parse_workload("marginals:2,3,4,5,upto=2")
-    found = solve_marginals(workload.sizes, workload.subsets, workload.weights, p)
-    strategy = TablesStrategy("optimal", workload.sizes, found.residuals, found.precisions)
+    found = solve_marginals(workload.domain, workload.subsets, workload.weights, p)
+    strategy = TablesStrategy("optimal", workload.domain, found.residuals, found.precisions)
     variances = strategy.variances(workload)
     spread = variances.max() if p == np.inf else (variances ** (p / 2)).sum() ** (2 / p)
     assert strategy.sensitivity == pytest.approx(1.0, rel=1e-12)
@@ -137,8 +137,8 @@ def test_the_solver_s_strategy_attains_the_norm(p):
 def test_a_domain_of_ten_to_the_hundred_cells():
     # ten of 100 attributes are correlated: records are all v, v, ..., v
     workload = parse_workload("marginals:10^100,ways=2")
-    found = solve_marginals(workload.sizes, workload.subsets, workload.weights, 2.0)
-    strategy = TablesStrategy("optimal", workload.sizes, found.residuals, found.precisions)
+    found = solve_marginals(workload.domain, workload.subsets, workload.weights, 2.0)
+    strategy = TablesStrategy("optimal", workload.domain, found.residuals, found.precisions)
     assert strategy.shape == (1 + 900 + 81 * 4950, 10**100)
     values = np.repeat(np.arange(10), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
     records = np.repeat(values[:, None], 100, axis=1)
@@ -155,8 +155,8 @@ def test_a_domain_of_ten_to_the_hundred_cells():
 
 def test_tables_are_handled_in_blocks(monkeypatch):
     workload = parse_workload("marginals:3^6,2,upto=2")
-    found = solve_marginals(workload.sizes, workload.subsets, workload.weights, np.inf)
-    strategy = TablesStrategy("optimal", workload.sizes, found.residuals, found.precisions)
+    found = solve_marginals(workload.domain, workload.subsets, workload.weights, np.inf)
+    strategy = TablesStrategy("optimal", workload.domain, found.residuals, found.precisions)
     x = np.random.default_rng(0).normal(size=workload.shape[1])
     whole = strategy.measure(x)
     monkeypatch.setattr(residual_tables, "BLOCK_BYTES", 8 * 9 * 4)  # four tables of 3 x 3 cells
@@ -176,16 +176,16 @@ def test_workloads_that_are_no_marginals_are_answered_too():
 
 def test_what_it_does_not_measure_is_named():
     strategy = TablesStrategy("s", [2, 3, 4], [(), (0,), (1,), (0, 1)], np.ones(4))
-    strategy.require_answers(MarginalsWorkload([2, 3, 4], [(0, 1), ()]))
+    strategy.require_answers(TablesWorkload([2, 3, 4], [(0, 1), ()]))
     norm = partial(strategy.variance_norm, power=1)
     for ask in (strategy.require_answers, strategy.variances, norm):
         with pytest.raises(
             InvalidInputError,
             match=r"the residual \(2,\); design one for queries of a table with these attributes",
         ):
-            ask(MarginalsWorkload([2, 3, 4], [(0, 2)]))
+            ask(TablesWorkload([2, 3, 4], [(0, 2)]))
     with pytest.raises(InvalidInputError, match="cannot answer row 0"):  # other attributes
-        norm(MarginalsWorkload([2, 2, 6], [(0, 2)]))
+        norm(TablesWorkload([2, 2, 6], [(0, 2)]))
 
 
 @pytest.mark.parametrize(

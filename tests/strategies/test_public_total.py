@@ -17,6 +17,7 @@ from pmldesign.workloads import (
     DenseWorkload,
     KroneckerWorkload,
     UnionWorkload,
+    given_invariants,
     parse_workload,
 )
 
@@ -53,7 +54,7 @@ def test_variances_and_estimates_are_those_of_the_matrix(problem):
     n = strategy.cells
     if n == 1:
         return
-    own, centred = BesideStrategy(strategy), workload.beside(RECORDS)
+    own, centred = BesideStrategy(strategy), given_invariants(workload, RECORDS)
     R, A = RECORDS.centre(strategy.matrix), RECORDS.centre(workload.to_dense())
     inverse = np.linalg.pinv(R, rcond=1e-10)
     expected = ((A @ inverse) ** 2).sum(axis=1)
@@ -103,15 +104,15 @@ def test_a_query_on_the_total_is_answered_exactly():
     own = BesideStrategy(
         ProductStrategy("s", [Strategy("f", np.tril(np.ones((n, n)))) for n in (3, 4)])
     )
-    assert own.variances(workload.beside(RECORDS)) == [0.0]
-    assert own.variance_norm(workload.beside(RECORDS), 1) == 0.0
+    assert own.variances(given_invariants(workload, RECORDS)) == [0.0]
+    assert own.variance_norm(given_invariants(workload, RECORDS), 1) == 0.0
 
 
 def test_what_the_product_cannot_answer_is_refused():
     strategy = ProductStrategy("s", [Strategy("f", np.eye(3)[:2]), Strategy("f", np.eye(3))])
     workload = KroneckerWorkload([DenseWorkload(np.eye(3), name="all")] * 2)
     with pytest.raises(InvalidInputError, match="cannot answer"):
-        BesideStrategy(strategy).variances(workload.beside(RECORDS))
+        BesideStrategy(strategy).variances(given_invariants(workload, RECORDS))
 
 
 @given(problems())
@@ -121,7 +122,7 @@ def test_a_workload_of_another_form_is_answered_as_a_matrix(problem):
     columns = RECORDS.centre(strategy.matrix)
     if strategy.cells == 1 or not np.abs(columns).max() > 1e-9:
         return
-    written = DenseWorkload(A, name="matrix").beside(RECORDS)
+    written = given_invariants(DenseWorkload(A, name="matrix"), RECORDS)
     own = BesideStrategy(strategy)
     expected = ((RECORDS.centre(A) @ np.linalg.pinv(columns, rcond=1e-10)) ** 2).sum(axis=1)
     size = ((A @ np.linalg.pinv(strategy.matrix, 1e-11)) ** 2).sum(axis=1).max()
@@ -154,7 +155,7 @@ def test_variances_beside_the_total_take_no_vector_of_all_cells():
     strategy = ProductStrategy("cells", [Strategy("cells", np.eye(64))] * 5)
     totals = [DenseWorkload(np.ones((1, 64)), name="total")] * 4
     asked = KroneckerWorkload([DenseWorkload(np.eye(64), name="cells"), *totals])
-    variances = BesideStrategy(strategy).variances(asked.beside(RECORDS))
+    variances = BesideStrategy(strategy).variances(given_invariants(asked, RECORDS))
     np.testing.assert_allclose(variances, 2.0**24 - 2.0**18, rtol=1e-12)
 
 
@@ -171,7 +172,9 @@ def test_long_running_sums_beside_the_total_keep_their_structure(name, kind, mon
     expected, y = ((A @ inverse) ** 2).sum(axis=1), np.random.default_rng(1).standard_normal(len(R))
     monkeypatch.setattr("pmldesign.strategies.base.inverted", None)
     own = strategy.beside(RECORDS)
-    np.testing.assert_allclose(own.variances(workload.beside(RECORDS)), expected, atol=1e-9)
+    np.testing.assert_allclose(
+        own.variances(given_invariants(workload, RECORDS)), expected, atol=1e-9
+    )
     np.testing.assert_allclose(own.estimate(y), inverse @ y, atol=1e-9)
     for norm, metric in (("l1", "cityblock"), ("l2", "euclidean")):
         exact = pdist(R.T, metric).max()

@@ -19,7 +19,7 @@ from pmldesign.strategies import (
     TableDistances,
     TablesStrategy,
 )
-from pmldesign.workloads import RECORDS, TablesWorkload, as_workload
+from pmldesign.workloads import RECORDS, TablesWorkload, as_workload, given_invariants
 from pmldesign_solvers.structure import cell_pairs
 
 TEXT = "marginals:prefix5,3,all-range4,upto=2"
@@ -45,7 +45,7 @@ def test_variances_answers_and_lengths_are_those_of_the_matrix(solved):
     workload, found = solved
     strategy, x = found.strategy, np.random.default_rng(0).normal(size=60)
     matrix = strategy.matrix
-    asked = workload.beside(RECORDS) if strategy.public else workload
+    asked = given_invariants(workload, RECORDS) if strategy.public else workload
     inverse = np.linalg.pinv(matrix, rcond=1e-10)
     expected = ((asked.to_dense() @ inverse) ** 2).sum(axis=1)
     np.testing.assert_allclose(strategy.variances(asked), expected, atol=1e-9 * expected.max())
@@ -98,9 +98,9 @@ def test_tables_agree_and_errors_are_as_predicted():
         factorize(workload, rel_gap=0.05).strategy, workload, guarantee=ApproxDP(1, 1e-6)
     )
     rng = np.random.default_rng(2)
-    records = rng.integers(0, workload.sizes, size=(500, 4))
+    records = rng.integers(0, workload.domain, size=(500, 4))
     measured = release.strategy.measure_records(records)
-    exact = np.concatenate(list(workload.tables(records)))
+    exact = np.concatenate(list(workload.of_records(records)))
     np.testing.assert_allclose(release.strategy.answer(workload, measured), exact, atol=1e-9)
     ratios = []
     for _ in range(30):
@@ -161,7 +161,7 @@ def test_strategy_files(tmp_path, neighbours):
     again = read_strategy(path)
     x = np.random.default_rng(0).normal(size=workload.shape[1])
     np.testing.assert_allclose(again.measure(x), best.strategy.measure(x), atol=1e-12)
-    asked = workload.beside(RECORDS) if again.public else workload
+    asked = given_invariants(workload, RECORDS) if again.public else workload
     np.testing.assert_allclose(again.variances(asked), best.strategy.variances(asked), rtol=1e-9)
 
 

@@ -8,7 +8,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.files import read_strategy, write_strategy
 from pmldesign.privacy import PureDP
 from pmldesign.strategies import WeightedTablesStrategy
-from pmldesign.workloads import RECORDS, parse_workload
+from pmldesign.workloads import RECORDS, given_invariants, parse_workload
 
 SIZES = (4, 3, 5)
 TABLES = [
@@ -51,7 +51,7 @@ def test_against_the_matrix(subsets, weights, name, public):
     if public:
         centre = np.eye(60) - 1 / 60
         measured = np.repeat([bool(s) for s in strategy.subsets], strategy.table_rows)
-        strategy, workload = strategy.beside(RECORDS), workload.beside(RECORDS)
+        strategy, workload = strategy.beside(RECORDS), given_invariants(workload, RECORDS)
         R, A = R[measured] @ centre, A @ centre
     assert strategy.matrix == pytest.approx(R, abs=1e-14)
     inverse = np.linalg.pinv(R, rcond=1e-10)

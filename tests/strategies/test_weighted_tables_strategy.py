@@ -9,7 +9,7 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import answer
 from pmldesign.privacy import PML, Neighbours, calibrate
 from pmldesign.strategies import Strategy, WeightedTablesStrategy
-from pmldesign.workloads import RECORDS, MarginalsWorkload, as_workload
+from pmldesign.workloads import RECORDS, TablesWorkload, as_workload
 from pmldesign_solvers.structure import cell_pairs
 
 SIZES = [(2, 3), (3, 1, 2), (2, 2, 3)]
@@ -24,7 +24,7 @@ def tables(draw):
     chosen = draw(st.lists(st.sampled_from(every), min_size=1, max_size=5, unique=True))
     weights = draw(st.lists(st.floats(0.1, 3), min_size=len(chosen), max_size=len(chosen)))
     asked = [subset for subset in every if any(set(subset) <= set(own) for own in chosen)]
-    return WeightedTablesStrategy("own", sizes, chosen, weights), MarginalsWorkload(sizes, asked)
+    return WeightedTablesStrategy("own", sizes, chosen, weights), TablesWorkload(sizes, asked)
 
 
 @settings(max_examples=15)
@@ -82,7 +82,7 @@ def test_pml_of_the_profile_and_of_the_matrix_agree(monkeypatch):
 
 def test_domains_of_any_size():
     own = WeightedTablesStrategy("own", (10,) * 50, [(0, 1), (2,)], [1.0, 2.0])
-    workload = MarginalsWorkload((10,) * 50, [(0,), (2,)])
+    workload = TablesWorkload((10,) * 50, [(0,), (2,)])
     # table (0,) sums 10 cells of (0, 1), or the total of (2,) is a hair better known through both
     assert own.sensitivity_under(Neighbours.ADD_REMOVE, "l1") == 3
     values = own.variances(workload)
@@ -90,7 +90,7 @@ def test_domains_of_any_size():
     expected = [(1 / 0.41 + 9 / 0.01) / 100, (1 / 0.41 + 9 / 0.4) / 100]
     np.testing.assert_allclose(values, np.repeat(expected, 10))
     records = np.random.default_rng(0).integers(0, 10, size=(100, 50))
-    exact = np.concatenate(list(workload.tables(records)))
+    exact = np.concatenate(list(workload.of_records(records)))
     np.testing.assert_allclose(own.answer(workload, own.measure_records(records)), exact)
 
 
@@ -99,7 +99,7 @@ def test_refusals():
     with pytest.raises(InvalidInputError, match="nothing but the number of records"):
         own.beside(RECORDS)
     with pytest.raises(InvalidInputError, match=r"does not measure the residual \(0,\)"):
-        own.variances(MarginalsWorkload((2, 3), [(0,)]))
+        own.variances(TablesWorkload((2, 3), [(0,)]))
     with pytest.raises(InvalidInputError, match="takes 1 measurements"):
         own.estimate(np.zeros(2))
     assert own.normalised().sensitivity == pytest.approx(1)

@@ -17,7 +17,14 @@ from pmldesign.errors import InvalidInputError
 from pmldesign.privacy import Neighbours, Noise
 from pmldesign.releases import lattice_of
 from pmldesign.strategies import Strategy
-from pmldesign.workloads import DenseWorkload, Public, RegionsWorkload, as_public, tops_of
+from pmldesign.workloads import (
+    DenseWorkload,
+    Public,
+    RegionsWorkload,
+    as_public,
+    given_invariants,
+    tops_of,
+)
 from pmldesign_solvers.trees import Tree
 
 
@@ -98,7 +105,7 @@ def test_strategy_is_its_matrix_on_differences_within_groups(case):
         assert claimed <= apart * (3 if plain.ordered else 1 + 1e-9)
     with pytest.raises(InvalidInputError, match="known answers"):
         strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l2")
-    inverse, asked = np.linalg.pinv(R, rcond=1e-10), workload.beside(public)
+    inverse, asked = np.linalg.pinv(R, rcond=1e-10), given_invariants(workload, public)
     A = public.centre(workload.to_dense())
     np.testing.assert_allclose(asked.to_dense(), A, atol=1e-10)
     spread = ((A @ inverse) ** 2).sum(axis=1)
@@ -120,7 +127,7 @@ def test_whole_numbers_of_neighbours_are_as_close_as_is_said(case):
     if made is None:
         return
     _, workload, _, strategy, public = made
-    lattice = lattice_of(strategy, workload.beside(public), 12)
+    lattice = lattice_of(strategy, given_invariants(workload, public), 12)
     Z = np.array([lattice.image(cell) for cell in np.eye(strategy.cells, dtype=np.int64)]).T
     same = public.groups[:, None] == public.groups
     apart = np.abs(Z[:, :, None] - Z[:, None]).astype(object)
@@ -183,7 +190,7 @@ def test_a_place_without_neighbours_has_no_noise():
     workload = RegionsWorkload("w", tree, np.ones(tree.nodes))
     public = as_public(workload.reweighted(tree.depths == 1), tree.cells)
     design = solve_regions(workload, 2.0, DesignOptions(neighbours=Neighbours.REPLACE), public)
-    variances = design.strategy.variances(workload.beside(public))
+    variances = design.strategy.variances(given_invariants(workload, public))
     assert (variances[[0, 1, 2, 3, 4, 7]] == 0).all()
     assert variances[5] == pytest.approx(variances[6])
     alone = factorize(np.eye(2), neighbours="replace").certificate.upper

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pmldesign.errors import InvalidInputError
-from pmldesign.workloads import GROUP_STARTS, census_p12, parse_workload
+from pmldesign.workloads import GROUP_STARTS, TermsWorkload, census_p12, parse_workload
 from pmldesign.workloads import queries as named
 
 
@@ -140,9 +140,10 @@ def test_census_tables_of_persons_count_persons():
     workload = parse_workload("census-sf1")
     assert workload.shape == (4151, 2 * 2 * 64 * 115)
     parts = {}
-    for part in workload.parts:
-        parts.setdefault(part.name, []).append(part)
-    assert len(workload.parts) == 33
+    for term in workload.terms:
+        part = TermsWorkload(workload.domain, [term], name=term.name)
+        parts.setdefault(term.name, []).append(part)
+    assert len(workload.terms) == 33
     assert len(parts) == 16
     everyone = np.ones(workload.shape[1])
     cells = np.arange(workload.shape[1])

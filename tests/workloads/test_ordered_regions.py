@@ -13,7 +13,7 @@ from pmldesign.designs import DesignOptions, solve_regions
 from pmldesign.privacy import Neighbours, Noise
 from pmldesign.releases import lattice_of
 from pmldesign.strategies import RegionTablesStrategy, cells_alone, free_vector, measured
-from pmldesign.workloads import DenseWorkload, RangeWorkload, RegionTablesWorkload
+from pmldesign.workloads import DenseWorkload, RangeWorkload, RegionTablesWorkload, times_parts
 from pmldesign_solvers.tables import Measured
 from pmldesign_solvers.trees import Tree
 
@@ -84,7 +84,7 @@ def test_workload_is_its_matrix(case):
     gram = A.T @ A
     apart = (gram.diagonal()[:, None] + gram.diagonal() - 2 * gram).max()
     assert apart <= workload.longest_difference() * (1 + 1e-12)
-    doubled = workload.times_parts([2.0] * len(workload.parts))
+    doubled = times_parts(workload, [2.0] * len(workload.parts))
     np.testing.assert_allclose(doubled.to_dense(), 2 * A)
 
 

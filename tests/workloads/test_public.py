@@ -10,7 +10,7 @@ import pmldesign as pml
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import answer
 from pmldesign.strategies import Strategy, TablesStrategy, haar_wavelet, product_strategy
-from pmldesign.workloads import NOTHING, RECORDS, Public
+from pmldesign.workloads import NOTHING, RECORDS, Public, given_invariants
 
 SIZES = (2, 3, 2)
 TABLE = Public("tables", "t", sizes=SIZES, tables=(frozenset({0}),))
@@ -64,7 +64,7 @@ def test_p_takes_the_mean_of_each_group(kind):
 def test_queries_beside_it_are_those_of_the_matrix(kind):
     public, P = KINDS[kind], projection(KINDS[kind])
     whole = pml.workload(queries(public))
-    asked, A = whole.beside(public), whole.to_dense() @ P
+    asked, A = given_invariants(whole, public), whole.to_dense() @ P
     rng = np.random.default_rng(1)
     m, n = A.shape
     X, H, u = rng.standard_normal((n, n)), rng.standard_normal((n, 4)), rng.uniform(1, 2, m)
@@ -82,7 +82,7 @@ def test_queries_beside_it_are_those_of_the_matrix(kind):
     for bound, exact in ((asked.longest_difference(), farthest), (asked.longest_column(), longest)):
         assert exact * (1 - 1e-14) <= bound <= exact * (1 + 1e-9)
     assert asked.whole is whole
-    assert asked.beside(public) is asked
+    assert given_invariants(asked, public) is asked
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -119,7 +119,7 @@ def test_strategies_beside_it_have_the_distances_within_groups(kind, structure):
 @pytest.mark.parametrize("kind", KINDS)
 def test_variances_are_those_of_the_matrices(kind):
     public = KINDS[kind]
-    asked = pml.workload(queries(public)).beside(public)
+    asked = given_invariants(pml.workload(queries(public)), public)
     sets = [T for k in range(4) for T in combinations(range(3), k)]
     strategy = TablesStrategy("residuals", SIZES, sets, np.arange(1.0, 9.0))
     if public is TABLE:
@@ -139,8 +139,8 @@ def test_it_is_the_same_in_another_process():
 
 
 def test_a_single_cell_and_attributes_of_one_value():
-    one = pml.workload(np.array([[3.0], [0.0]])).beside(RECORDS)
+    one = given_invariants(pml.workload(np.array([[3.0], [0.0]])), RECORDS)
     assert not one.to_dense().any()
     table = Public("tables", "t", sizes=(1, 3), tables=(frozenset({0}),))
-    asked = pml.workload("histogram:1*prefix:3").beside(table)
+    asked = given_invariants(pml.workload("histogram:1*prefix:3"), table)
     np.testing.assert_allclose(asked.to_dense(), RECORDS.centre(np.tri(3)), atol=1e-12)

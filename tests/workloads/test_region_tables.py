@@ -24,6 +24,7 @@ from pmldesign.workloads import (
     RECORDS,
     DenseWorkload,
     RegionTablesWorkload,
+    given_invariants,
     weighted,
     weighted_parts,
 )
@@ -80,14 +81,14 @@ def test_workload_is_its_matrix(case):
 def test_weights_keep_the_structure_where_they_can(case):
     _, workload, _ = case
     A, parts = workload.to_dense(), np.arange(2.0, len(workload.parts) + 2)
-    of_queries = np.repeat(parts, workload.part_queries)
+    of_queries = np.repeat(parts, [count for _, count in workload.part_rows])
     for scaled in (weighted(workload, of_queries), weighted_parts(workload, parts.tolist())):
         assert isinstance(scaled, RegionTablesWorkload)
         np.testing.assert_allclose(scaled.to_dense(), of_queries[:, None] * A)
         assert scaled.unweighted is workload
     uneven = np.arange(1.0, len(A) + 1)
     np.testing.assert_allclose(weighted(workload, uneven).to_dense(), uneven[:, None] * A)
-    assert workload.part_names == [part.name for part in workload.parts]
+    assert [name for name, _ in workload.part_rows] == [part.name for part in workload.parts]
 
 
 @given(CASES)
@@ -125,7 +126,7 @@ def test_public_totals_are_those_of_projections(case):
 
     _, workload, strategy = case
     known = BesideStrategy(strategy)
-    asked = workload.beside(RECORDS)
+    asked = given_invariants(workload, RECORDS)
     dense = Strategy("dense", strategy.matrix).beside(RECORDS)
     np.testing.assert_allclose(known.variances(asked), dense.variances(asked), rtol=1e-7, atol=1e-9)
 
@@ -193,7 +194,7 @@ def test_design_is_close_to_its_bound_and_better_than_equal_shares(neighbours):
     assert isinstance(renamed(design.strategy, ""), RegionTablesStrategy)
     assert design.certificate.gap < 0.03
     relation = Neighbours(neighbours)
-    asked = workload.beside(RECORDS) if neighbours == "replace" else workload
+    asked = given_invariants(workload, RECORDS) if neighbours == "replace" else workload
     for name in ("equal-shares", "identity"):
         other = baseline(name, workload)
         measured = other.beside(RECORDS) if neighbours == "replace" else other

@@ -29,7 +29,14 @@ from pmldesign.strategies import (
     queries_alone,
     renamed,
 )
-from pmldesign.workloads import RECORDS, DenseWorkload, RegionsWorkload, parse_workload, weighted
+from pmldesign.workloads import (
+    RECORDS,
+    DenseWorkload,
+    RegionsWorkload,
+    given_invariants,
+    parse_workload,
+    weighted,
+)
 from pmldesign_solvers.trees import Tree
 
 PLACES = """state,county,tract
@@ -236,7 +243,7 @@ def test_design_is_close_to_its_bound_and_better_than_equal_shares(neighbours):
     assert isinstance(renamed(design.strategy, ""), RegionsStrategy)
     assert design.certificate.gap < 0.01
     relation = Neighbours(neighbours)
-    asked = workload.beside(RECORDS) if neighbours == "replace" else workload
+    asked = given_invariants(workload, RECORDS) if neighbours == "replace" else workload
     for name in ("equal-shares", "identity"):
         other = baseline(name, workload)
         measured = other.beside(RECORDS) if neighbours == "replace" else other
@@ -332,10 +339,10 @@ def test_targets_of_levels(tmp_path):
     named = {"total": 9.0, "state": 3.0, "tract": 4.0}
     targets = named_targets(workload, named, None)
     design = least_budget(workload, ZCDP(1.0), targets=targets, noise="gaussian")
-    assert workload.part_names == ["total", "state", "tract"]
-    assert workload.part_queries == [1, 3, 5]
+    assert [name for name, _ in workload.part_rows] == ["total", "state", "tract"]
+    assert [count for _, count in workload.part_rows] == [1, 3, 5]
     ratios = design.mechanism.standard_deviations / np.repeat(
-        [9.0, 3.0, 4.0], workload.part_queries
+        [9.0, 3.0, 4.0], [count for _, count in workload.part_rows]
     )
     assert ratios.max() == pytest.approx(1, rel=1e-6)
     assert design.at_least <= design.enough <= design.at_least * (1 + 1e-4)
@@ -346,7 +353,7 @@ def test_targets_of_levels(tmp_path):
 def test_levels_out_of_order_are_one_part():
     tree = Tree([-1, 0, 0, 1, 1])
     mixed = RegionsWorkload("w", tree, np.ones(5), ["a", "b", "c"], np.array([0, 2, 1, 2, 2]))
-    assert mixed.part_names == ["w"]
+    assert [name for name, _ in mixed.part_rows] == ["w"]
     with pytest.raises(InvalidInputError, match="'w'"):
         named_targets(mixed, {"b": 1.0}, None)
 

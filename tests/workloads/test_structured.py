@@ -7,13 +7,12 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from pmldesign.workloads import (
+    CountsWorkload,
     DenseWorkload,
-    KroneckerWorkload,
-    MarginalsWorkload,
     RangeWorkload,
     SparseWorkload,
     Workload,
-    kronecker,
+    distinct_shape,
     parse_workload,
     weighted,
 )
@@ -38,21 +37,10 @@ def matrices(most=6):
     )
 
 
-@st.composite
-def marginals(draw):
-    sizes = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
-    members = st.sets(st.integers(0, len(sizes) - 1)).map(tuple)
-    subsets = draw(st.lists(members, min_size=1, max_size=5, unique_by=frozenset))
-    weight = st.sampled_from([1.0, 2.0, 0.5])
-    weights = draw(st.lists(weight, min_size=len(subsets), max_size=len(subsets)))
-    return MarginalsWorkload(sizes, subsets, weights)
-
-
 dense_workloads = matrices().map(DenseWorkload)
 sparse_workloads = matrices().map(lambda a: SparseWorkload(sparse.coo_array(a)))
-small = st.one_of(ranges(4), matrices(3).map(DenseWorkload))
-products = st.lists(small, min_size=2, max_size=3).map(KroneckerWorkload)
-workloads = st.one_of(ranges(), dense_workloads, sparse_workloads, products, marginals())
+counts = st.integers(1, 5).map(CountsWorkload)
+workloads = st.one_of(ranges(), dense_workloads, sparse_workloads, counts)
 
 
 def matrix_of(workload: Workload) -> np.ndarray:
@@ -65,20 +53,6 @@ def matrix_of(workload: Workload) -> np.ndarray:
                 for s, t in zip(workload.starts, workload.stops, strict=True)
             ]
         )
-    if isinstance(workload, KroneckerWorkload):
-        matrix = np.ones((1, 1))
-        for factor in workload.factors:
-            matrix = np.kron(matrix, matrix_of(factor))
-        return matrix
-    if isinstance(workload, MarginalsWorkload):
-        blocks = []
-        for subset, weight in zip(workload.subsets, workload.weights, strict=True):
-            block = np.full((1, 1), weight)
-            for attribute, size in enumerate(workload.sizes):
-                kept = attribute in subset
-                block = np.kron(block, np.eye(size) if kept else np.ones((1, size)))
-            blocks.append(block)
-        return np.vstack(blocks)
     return workload.to_dense()
 
 
@@ -124,7 +98,7 @@ def test_merged_workload_expands_to_the_original(workload):
     padded = np.pad(B, ((0, 1), (0, 1)))  # index -1 is the zero row or column
     np.testing.assert_array_equal(padded[np.ix_(merged.row_of, merged.column_of)], A)
     assert B.shape == merged.operator.shape
-    assert workload.distinct_shape == B.shape
+    assert distinct_shape(workload) == B.shape
     for vectors in (B, B.T):
         assert len(np.unique(vectors, axis=0)) == len(vectors)
         assert vectors.any(axis=1).all()
@@ -147,14 +121,6 @@ def test_cells_that_are_apart_merge_when_the_same_ranges_cover_them():
     merged = RangeWorkload([0, 1], [3, 2], 4).merge()
     assert merged.column_of.tolist() == [0, 1, 0, -1]
     np.testing.assert_array_equal(merged.operator.to_dense(), [[1, 1], [0, 1]])
-
-
-def test_products_of_proportional_rows_merge():
-    # (2a) x b = a x (2b)
-    factor = DenseWorkload([[1, 1], [2, 2], [0, 1]])
-    merged = KroneckerWorkload([factor, factor]).merge()
-    assert merged.row_of[1] == merged.row_of[3]
-    assert merged.operator.shape == (8, 4)
 
 
 @pytest.mark.parametrize("n", [64, 512])
@@ -215,15 +181,6 @@ def test_large_range_workload_is_never_formed():
     np.testing.assert_array_equal(lengths, np.square(workload.stops - workload.starts))
 
 
-def test_products_flatten_and_label_their_factors():
-    inner = parse_workload("prefix:2*histogram:3")
-    product = KroneckerWorkload([parse_workload("census-p12"), inner])
-    assert [factor.name for factor in product.factors] == ["census-p12", "prefix:2", "histogram:3"]
-    assert product.name == "census-p12*prefix:2*histogram:3"
-    assert product.shape == (49 * 6, 232 * 6)
-    assert product.row_label(6 + 4) == "male x row 1 (cells 0 to 1) x row 1 (cell 1)"
-
-
 def test_sparse_workload_never_densifies_a_large_matrix():
     # Row i is 2 e_i - e_{i+1}: A A^T has 5 on the diagonal, 4 in the last row.
     n = 2**17
@@ -281,19 +238,3 @@ def test_weights_keep_the_form_on_vectors_that_sum_to_zero(text, idle, monkeypat
     moves = matrix if idle else matrix[:, :-1] - matrix[:, -1:]
     np.testing.assert_allclose(abs(operator.to_dense()), abs(moves[rows]), rtol=1e-15)
     assert not np.delete(moves, rows, axis=0).any()
-
-
-@pytest.mark.parametrize("text", ["all-range:4*prefix:9", "haar:4*all-range:3*prefix:2"])
-@pytest.mark.parametrize("entries", [0, 2**14])
-def test_the_gram_matrix_of_a_product_asks_few_cells_once(text, entries, monkeypatch):
-    """With a first half of few cells one call for each of its queries: 45 more for 9 cells."""
-    monkeypatch.setattr(kronecker, "PAIR_ENTRIES", entries)
-    calls, gram = [], RangeWorkload.gram
-    monkeypatch.setattr(RangeWorkload, "gram", lambda *asked: calls.append(1) or gram(*asked))
-    workload = parse_workload(text)
-    u = np.random.default_rng(2).random(workload.shape[0])
-    found, matrix = workload.gram(u), workload.to_dense()
-    np.testing.assert_allclose(found, matrix.T @ (u[:, None] * matrix), rtol=1e-14, atol=1e-14)
-    assert (found == found.T).all()
-    if entries and text.startswith("all-range"):
-        assert len(calls) == 10

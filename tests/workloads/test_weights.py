@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 import pmldesign as pml
 from pmldesign.designs import dispatch
 from pmldesign.strategies import StreamStrategy
-from pmldesign.workloads import (
-    KroneckerWorkload,
-    MarginalsWorkload,
-    TablesWorkload,
-    UnionWorkload,
-    WeightedWorkload,
-)
+from pmldesign.workloads import WeightedWorkload
 
 GAP = 1e-6
 
@@ -47,7 +41,7 @@ def test_operators_are_those_of_the_scaled_matrix(text, form):
     weights = weights_of(m)
     if form == "one":
         weights = np.full(m, 2.5)
-    if form == "product" and isinstance(plain, KroneckerWorkload):
+    if form == "product" and len(plain.factors) > 1:
         weights = np.kron(*(weights_of(factor.shape[0]) for factor in plain.factors))
     queries = pml.workload(text, weights=2.5 if form == "one" else weights)
     matrix = weights[:, None] * plain.to_dense()
@@ -68,19 +62,16 @@ def test_operators_are_those_of_the_scaled_matrix(text, form):
 
 
 def test_structure_is_kept():
-    assert isinstance(pml.workload("2*prefix:4*total:3"), KroneckerWorkload)
+    assert len(pml.workload("2*prefix:4*total:3").factors) == 2
     product = np.kron([1, 2, 3, 4], [1, 5, 9])
-    assert isinstance(pml.workload("prefix:4*histogram:3", weights=product), KroneckerWorkload)
-    assert not isinstance(
-        pml.workload("prefix:4*histogram:3", weights=weights_of(12)), KroneckerWorkload
-    )
+    assert len(pml.workload("prefix:4*histogram:3", weights=product).factors) == 2
+    assert len(pml.workload("prefix:4*histogram:3", weights=weights_of(12)).factors) == 1
     tables = pml.workload("2*histogram:6*total:5+3*total:6*histogram:5")
-    assert isinstance(tables, MarginalsWorkload)
+    assert tables.counts
     assert tables.weights.tolist() == [2, 3]
     large = pml.workload("2*prefix:60000*total:60000+total:60000*prefix:60000")
-    assert isinstance(large, TablesWorkload)
-    assert large.weights.tolist() == [2, 1]
-    assert isinstance(pml.workload("2*prefix:6+histogram:6"), UnionWorkload)
+    assert (large.crossed, large.weights.tolist()) == (True, [2, 1])
+    assert pml.workload("2*prefix:6+histogram:6").weights.tolist() == [2, 1]
     assert pml.workload("1*prefix:4").unweighted is None
 
 

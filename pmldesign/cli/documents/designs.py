@@ -23,6 +23,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign.privacy.outward import shortest
 from pmldesign.strategies.online import buffers_of
 from pmldesign.strategies.participation.strategy import without_participation
+from pmldesign.workloads.running import lists_queries
 from pmldesign_solvers.norm.solution import Status
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def _errors(mechanism: Mechanism, p: float) -> str:
 
 def _expected_max(mechanism: Mechanism, p: float) -> ExpectedMaximum | None:
     """At p = inf, for as many queries as it is computed for."""
-    if p < math.inf or not mechanism.workload.listed:
+    if p < math.inf or not lists_queries(mechanism.workload):
         return None
     with contextlib.suppress(InvalidInputError):
         return mechanism.expected_max

@@ -28,7 +28,8 @@ from pmldesign.privacy.public_sample import SampledAlpha
 from pmldesign.strategies import Strategy, baseline
 from pmldesign.strategies.identity_and_rows import IdentityAndRows
 from pmldesign.workloads import Workload
-from pmldesign.workloads.union import by_attribute, tables_asked
+from pmldesign.workloads.ranges import separable_gram
+from pmldesign.workloads.terms.over import as_terms, attribute_queries
 from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.limits import GRAM_CELLS, TENT_ENTRIES, WRITTEN_CELLS
 from pmldesign_solvers.norm.solution import Status
@@ -63,8 +64,8 @@ def trees(workload: Workload, guarantee: Guarantee, baselines: Baselines) -> Ite
     Tables have none: on 20 random unions no tree came near weighted tables, and the distances of
     all trees took 30 s on 576 cells under replace.
     """
-    wide = max(part.shape[1] for part in by_attribute(workload)) > TREE_CELLS
-    if wide or tables_asked(workload) is not None:
+    wide = max(part.shape[1] for part in attribute_queries(workload)) > TREE_CELLS
+    if wide or as_terms(workload).counts:
         return
     for kind, children in product(("tree", "weighted-tree"), BRANCHINGS):
         name = f"{kind}:{children}"
@@ -140,7 +141,7 @@ def has_order(workload: Workload) -> bool:
     cells = workload.shape[1]
     if cells <= FOLLOWED:
         return False
-    return workload.separable_gram() is not None or (
+    return separable_gram(workload) is not None or (
         workload.ends is not None and cells <= GRAM_CELLS
     )
 
@@ -164,7 +165,7 @@ def tents_design(
     Returns:
         The mechanism; its start, and why the search for it stopped.
     """
-    parts = workload.separable_gram()
+    parts = separable_gram(workload)
     gram: Gram
     if parts is None:
         gram = DenseGram(workload.gram(np.ones(workload.shape[0])))

@@ -38,8 +38,9 @@ from pmldesign.strategies import Strategy, product_strategy
 from pmldesign.strategies.baselines.nested import OrbitCounts, known_places, nested_of, of_weights
 from pmldesign.strategies.identity_and_rows import IdentityAndRows, outweigh
 from pmldesign.workloads import DenseWorkload, Workload
+from pmldesign.workloads.base import different_cells
 from pmldesign.workloads.nested.tables import NestedWorkload
-from pmldesign.workloads.union import tables_asked
+from pmldesign.workloads.terms.over import as_terms
 from pmldesign_solvers.limits import (
     MAX_ENTRIES,
     SEARCHED_CELLS,
@@ -164,7 +165,7 @@ class LaplaceSearch:
             return True
         cells = self.workload.shape[1]
         if self.workload.running_sums is None:
-            cells = self.workload.different_cells
+            cells = different_cells(self.workload)
         few = cells <= WRITTEN_CELLS and PAIRED * cells**3 <= self.work.left
         return few and (self._few or not self.work.over())
 
@@ -296,7 +297,7 @@ class LaplaceSearch:
         workload: Workload | None = None,
     ) -> SearchSolution:
         asked = self.workload if workload is None else workload
-        restarts = RESTARTS if tables_asked(asked) is None else RESTARTS_ON_TABLES
+        restarts = RESTARTS_ON_TABLES if as_terms(asked).counts else RESTARTS
         if not isinstance(rule, AddRemoveL1):
             asked = asked.without_offsets()[0]
             many = asked.shape[1] ** 2 > MAX_ENTRIES  # the search is about those that differ
@@ -359,7 +360,7 @@ def _is_searched(workload: Workload) -> bool:
     cells = workload.shape[1]
     if workload.public:  # the descent knows distances of all pairs alone
         return False
-    if workload.domain and tables_asked(workload) is not None:
+    if workload.domain and as_terms(workload).counts:
         return cells <= SEARCHED_TABLES
     if cells <= SEARCHED_CELLS:
         return True

@@ -31,9 +31,10 @@ from pmldesign.strategies.tables.weighted import (
     tau_and_coordinates,
 )
 from pmldesign.workloads import Workload
-from pmldesign.workloads.tables.base import asks_counts, asks_total
-from pmldesign.workloads.tables.same import Table, as_tables_over
-from pmldesign.workloads.union import tables_asked, together
+from pmldesign.workloads.ranges import asks_counts
+from pmldesign.workloads.terms.over import as_terms
+from pmldesign.workloads.terms.term import Term
+from pmldesign.workloads.terms.workload import together
 from pmldesign_solvers.limits import DESIGNED_CELLS, MOST_TABLES
 from pmldesign_solvers.operators.deadline import Work
 from pmldesign_solvers.operators.operator import Array
@@ -66,15 +67,13 @@ def weighted_tables(
     Raises:
         ValueError: the tables have too many subsets.
     """
-    asked = tables_asked(workload)
-    if asked is None:
+    asked = as_terms(workload)
+    if not asked.counts:
         return None
-    sizes = asked[0].sizes
+    sizes = asked.domain
     public = guarantee.neighbours is Neighbours.REPLACE
     counts = Counter(
-        (tuple(i for i in subset if sizes[i] > 1), float(weight))
-        for part in asked
-        for subset, weight in zip(part.subsets, part.weights, strict=True)
+        (tuple(i for i in term.attributes if sizes[i] > 1), term.weight) for term in asked.terms
     )
     queries = [query for query in counts if query[0] or not public]
     if not queries:
@@ -151,27 +150,6 @@ def _leakage_scales(workload: Workload, guarantee: PMLGuarantee, values: Array) 
     return scale_of
 
 
-def tables_of(workload: Workload) -> tuple[tuple[int, ...], list[Table]] | None:
-    """The sizes of the attributes and the tables of a union of products; None for others."""
-    sizes = workload.domain
-    tables = as_tables_over(workload, sizes) if len(sizes) > 1 else None
-    return None if tables is None else (sizes, tables)
-
-
-def attribute_queries(sizes: Sequence[int], tables: Sequence[Table]) -> dict[int, Workload]:
-    """All queries of each attribute that is not plain."""
-    kinds: dict[int, dict[int, Workload]] = {}
-    for _, queries in tables:
-        for i, factor in queries.items():
-            if sizes[i] > 1 and not asks_total(factor):
-                kinds.setdefault(i, {})[id(factor)] = factor
-    return {
-        i: together([*factors.values()])
-        for i, factors in kinds.items()
-        if not all(asks_counts(factor) for factor in factors.values())
-    }
-
-
 def weighted_products(
     workload: Workload,
     p: float,
@@ -189,21 +167,25 @@ def weighted_products(
         public_total: whether the number of records is public.
         work: when the search stops.
     """
-    asked = tables_of(workload)
-    if asked is None:
+    asked = as_terms(workload)
+    sizes = asked.domain
+    if workload.public or not asked.crossed:
         return None
-    sizes, tables = asked
-    ordered = attribute_queries(sizes, tables)
-    if not ordered or max(sizes[i] for i in ordered) > DESIGNED_CELLS:
+    ordered = {
+        i: together(ways)
+        for (i,), ways in asked.ways.items()
+        if sizes[i] > 1 and not all(map(asks_counts, ways))
+    }
+    if len(sizes) < 2 or not ordered or max(sizes[i] for i in ordered) > DESIGNED_CELLS:
         return None
     designs = {i: _of_full_rank(design(queries)) for i, queries in ordered.items()}
-    subsets = [tuple(i for i in queries if sizes[i] > 1) for _, queries in tables]
-    kept = [U for U, subset in enumerate(subsets) if subset or not public_total]
+    every = [(term, tuple(i for i in term.attributes if sizes[i] > 1)) for term in asked.terms]
+    kept = [(term, subset) for term, subset in every if subset or not public_total]
     if not kept:
         return None
-    tables, subsets = [tables[U] for U in kept], [subsets[U] for U in kept]
+    terms, subsets = zip(*kept, strict=True)
     used = sorted(set().union(*subsets))
-    problem = _problem(sizes, tables, subsets, used, designs, public_total)
+    problem = _problem(sizes, terms, subsets, used, designs, public_total)
     if len(problem.residuals) > MOST_TABLES:
         return None
     found = supports.solve(problem, p, public=public_total, work=work)
@@ -223,7 +205,7 @@ def _of_full_rank(D: Array) -> Array:
 
 def _problem(
     sizes: Sequence[int],
-    tables: Sequence[Table],
+    terms: Sequence[Term],
     subsets: Sequence[tuple[int, ...]],
     used: Sequence[int],
     designs: Mapping[int, Array],
@@ -238,17 +220,17 @@ def _problem(
     spaces = residual_spaces(sizes, subsets)
     needs = spaces.incidence.tocsc().astype(np.float64)
     numbers: dict[tuple[int, int], tuple[float, float]] = {}
-    for U, (_, queries) in enumerate(tables):
+    for U, term in enumerate(terms):
+        queries = term.of_attributes
         for i, factor in queries.items():
             if (i, id(factor)) not in numbers:
                 numbers[i, id(factor)] = _numbers(sizes[i], factor, inverses.get(i))
         shares = {i: numbers[i, id(factor)] for i, factor in queries.items()}
-        rows = math.prod(factor.shape[0] for factor in queries.values())
         for entry in range(needs.indptr[U], needs.indptr[U + 1]):
             T = spaces.residuals[needs.indices[entry]]
             inner = math.prod(shares[i][0] / taus[i] for i in T)
             needs.data[entry] = (
-                rows * inner * math.prod(shares[i][1] for i in queries if i not in T)
+                term.shape[0] * inner * math.prod(shares[i][1] for i in queries if i not in T)
             )
     kept = slice(1 if public_total else 0, None)
     return TableProblem(
@@ -258,12 +240,9 @@ def _problem(
         needs=needs.tocsr()[kept],
         dimensions=np.ones(len(spaces.residuals[kept])),
         asked=flags(subsets, used),
-        asked_cells=np.array(
-            [math.prod(factor.shape[0] for factor in queries.values()) for _, queries in tables],
-            dtype=float,
-        ),
-        weights=np.array([scale**2 for scale, _ in tables]),
-        counts=np.ones(len(tables)),
+        asked_cells=np.array([term.shape[0] for term in terms], dtype=float),
+        weights=np.array([term.weight**2 for term in terms]),
+        counts=np.ones(len(terms)),
     )
 
 

@@ -135,7 +135,7 @@ def as_targets(value: Any, workload: Workload) -> Targets:
             f"a target must be positive, from {1 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}, got"
             f" {values[index]:g}{place}"
         )
-    needed = len(workload.part_names) if targets.by_part else workload.shape[0]
+    needed = len(workload.part_rows) if targets.by_part else workload.shape[0]
     if np.ndim(targets.values) and len(values) != needed:
         kind = "parts" if targets.by_part else "queries"
         raise InvalidInputError(
@@ -164,7 +164,7 @@ def named_targets(workload: Workload, named: Mapping[str, float], default: float
     Raises:
         InvalidInputError: an unknown name, or a part without a target.
     """
-    names = workload.part_names
+    names = [name for name, _ in workload.part_rows]
     by_part: list[float | None] = [default] * len(names)
     left = {}
     for key, target in named.items():
@@ -198,7 +198,7 @@ def _of_labels(
     labels = {workload.row_label(i): i for i in range(m)} if m <= LARGEST_LABELS else {}
     unknown = next((name for name in named if name not in labels), None)
     if unknown is not None:
-        known = ", ".join(repr(name) for name in workload.part_names[:5])
+        known = ", ".join(repr(name) for name, _ in workload.part_rows[:5])
         close = get_close_matches(unknown.lower(), labels, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise InvalidInputError(
@@ -209,7 +209,9 @@ def _of_labels(
         raise InvalidInputError(
             "targets for labels of queries need a first number for all others: 20,label=5"
         )
-    values = np.repeat(np.array(by_part, dtype=np.float64), workload.part_queries)
+    values = np.repeat(
+        np.array(by_part, dtype=np.float64), [rows for _, rows in workload.part_rows]
+    )
     for name, target in named.items():
         values[labels[name]] = target
     return Targets(values)

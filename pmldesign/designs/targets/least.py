@@ -56,6 +56,7 @@ from pmldesign.strategies.baselines.registry import usual_baselines
 from pmldesign.strategies.online import made_for
 from pmldesign.strategies.participation.strategy import without_participation
 from pmldesign.workloads import Workload, WorkloadLike, as_workload
+from pmldesign.workloads.beside import given_invariants
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.deadline import Deadline
@@ -355,7 +356,7 @@ def _asked(
             "targets are for Gaussian and Laplace noise; use `noise='gaussian'` or"
             " `noise='laplace'`"
         )
-    normalised = checked.normalised(plain).beside(queries.public)
+    normalised = given_invariants(checked.normalised(plain), queries.public)
     limits = DesignOptions.of({**options, "neighbours": promise.neighbours}).about(queries)
     require_cells(promise, queries)
     small = with_budget(promise, LEAST_BUDGET)

@@ -42,6 +42,7 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.verifier.report import KEY, digest_of
 from pmldesign.workloads import Workload, parse_workload
+from pmldesign.workloads.beside import given_invariants
 from pmldesign.workloads.public import RECORDS, Public
 
 
@@ -50,7 +51,7 @@ def write_measurements(path: PathName, measured: Measurements) -> None:
     check_writable(path, "a file of measurements", ".npz")
     if measured.queries is None or measured.decimals is None:
         raise InvalidInputError("measurements of several releases are files of their own already")
-    (law,), asked = measured.laws, measured.queries.beside(measured.strategy.public)
+    (law,), asked = measured.laws, given_invariants(measured.queries, measured.strategy.public)
     known = Factorization(asked, measured.strategy, measured.neighbours)
     header, arrays = strategy_content(Mechanism(known, law.kind, 1.0, 1.0, None))
     header |= {"manifest": dict(measured.manifests[0]), "decimals": measured.decimals}
@@ -166,5 +167,5 @@ def _queries(
     if found.shape[1] != header["cells"]:
         return None
     found = found.unweighted or found
-    digest = workload_digest(found.beside(public), found.shape[1])
+    digest = workload_digest(given_invariants(found, public), found.shape[1])
     return found if digest == hashes["workload"] else None

@@ -52,6 +52,7 @@ from pmldesign.releases.sampler import Sampler, draw
 from pmldesign.strategies import Strategy
 from pmldesign.strategies.participation.persons import as_person_rows
 from pmldesign.workloads import Workload
+from pmldesign.workloads.beside import given_invariants
 from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.operators.operator import Array
 
@@ -148,7 +149,7 @@ class Measurements(Drawn, Displayed):
         Raises:
             InvalidInputError: the measurements do not determine them.
         """
-        asked = queries.beside(self.strategy.public)
+        asked = given_invariants(queries, self.strategy.public)
         self.strategy.require_answers(asked)
         return AnswerNoise(Factorization(asked, self.strategy, self.neighbours), self.laws)
 

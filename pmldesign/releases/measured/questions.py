@@ -23,6 +23,7 @@ from pmldesign.releases.people.schema import Schema
 from pmldesign.releases.post_processing import require_whole_cells
 from pmldesign.strategies.arguments import ANSWER_TOLERANCE
 from pmldesign.workloads import DenseWorkload, Workload
+from pmldesign.workloads.beside import given_invariants
 from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import Array
 
@@ -62,7 +63,7 @@ def _asked(
     measured: Measurements, queries: Workload, schema: Schema | None, *, nearest: bool
 ) -> tuple[Workload, dict[str, list[str]]]:
     """Queries, or the projections of those that are not determined, and their labels."""
-    asked = queries.beside(measured.strategy.public)
+    asked = given_invariants(queries, measured.strategy.public)
     labels = labels_of(queries, schema)
     try:
         measured.strategy.require_answers(asked)
@@ -159,7 +160,7 @@ def _smaller(measured: Measurements, queries: Workload, schema: Schema) -> Itera
 
 def _is_determined(measured: Measurements, queries: Workload) -> bool:
     try:
-        measured.strategy.require_answers(queries.beside(measured.strategy.public))
+        measured.strategy.require_answers(given_invariants(queries, measured.strategy.public))
     except InvalidInputError:
         return False
     return True

@@ -48,7 +48,7 @@ from pmldesign.strategies import Strategy
 from pmldesign.strategies.arguments import ANSWER_TOLERANCE
 from pmldesign.strategies.participation.schema import as_participation
 from pmldesign.strategies.residuals import contrasts
-from pmldesign.workloads import Workload
+from pmldesign.workloads import Workload, as_terms
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
 from pmldesign.workloads.public import Public
@@ -382,9 +382,9 @@ def _tables_of(
     """Sizes of the attributes and the sets that are asked; None where there are no tables."""
     if queries is None:
         return None
-    tables = queries.as_tables()
-    if tables is not None:
-        return tables.sizes, list(tables.subsets)
+    terms = as_terms(queries)
+    if terms.domain == schema.sizes if schema else len(terms.domain) > 1:
+        return terms.domain, list(terms.subsets)
     named = named_queries(queries, schema)
     if schema is None or not isinstance(named, NamedQueries):
         return None

@@ -318,9 +318,7 @@ def _of_rows(text: str, rows: Array, names: list[str]) -> Factor:
 
 
 def _dense(text: str, rows: Array, names: Sequence[str]) -> Workload:
-    workload = DenseWorkload(rows, name=text)
-    workload.label = names.__getitem__
-    return workload
+    return DenseWorkload(rows, name=text, label=names.__getitem__)
 
 
 def _people(arguments: Sequence[str], asked: str) -> float:

@@ -16,10 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property, partial
-from itertools import chain
 
 import numpy as np
 
@@ -41,9 +41,9 @@ from pmldesign.workloads import DenseWorkload, KroneckerWorkload, Workload, pars
 from pmldesign.workloads.base import check_entries
 from pmldesign.workloads.display import count_text
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS, union_of
-from pmldesign.workloads.tables.joined import as_joined
-from pmldesign.workloads.tables.same import as_tables
-from pmldesign.workloads.union import as_marginals, stacked
+from pmldesign.workloads.terms.constructors import over_attributes
+from pmldesign.workloads.terms.over import as_terms
+from pmldesign.workloads.terms.workload import TermsWorkload
 from pmldesign.workloads.weighting import weighted_parts
 from pmldesign_solvers.operators.operator import Indices
 
@@ -88,29 +88,20 @@ class NamedQueries:
         made = {factor.text: factor.build for part in self.parts for factor in part if factor.text}
         factors = {text: build() for text, build in made.items()}  # solved once
         products = [[factors[factor.text] for factor in part if factor.text] for part in self.parts]
-        listed = [KroneckerWorkload(part) if len(part) > 1 else part[0] for part in products]
-        if self.schema.cells > MAX_PRODUCT_CELLS:
-            if not all(factor.text for part in self.parts for factor in part):
-                joined = as_joined(listed, self.schema.sizes)
-                assert joined is not None
-                joined.name = self.text
-                return joined
-            tables = as_marginals(listed) or as_tables(listed)
-            if tables is None:
-                raise InvalidInputError(
-                    f"the schema has {count_text(self.schema.cells)} cells, for which a table may"
-                    f" be asked for once; {self.text[:60]!r} has one twice"
-                )
-            tables.name = self.text
-            return tables
-        parsed = union_of(listed, self.text)
-        parsed.name = self.text
+        listed = [_product_of(part) for part in products]
         texts = self.text.split("+")
-        parts = stacked(parsed)
-        if 1 < len(parts) == len(texts):
-            for part, text in zip(parts, texts, strict=True):
-                part.name = text.strip()
-        return parsed
+        if len(texts) == len(listed):
+            listed = [_called(text.strip(), one) for text, one in zip(texts, listed, strict=True)]
+        if self.schema.cells <= MAX_PRODUCT_CELLS:
+            return _called(self.text, union_of(listed, self.text))
+        tables = over_attributes(listed, self.schema.sizes, self.text)
+        assert tables is not None
+        if tables.crossed and tables.repeats:
+            raise InvalidInputError(
+                f"the schema has {count_text(self.schema.cells)} cells, for which a table may"
+                f" be asked for once; {self.text[:60]!r} has one twice"
+            )
+        return tables
 
     def unlike(self) -> tuple[str, str, float, float] | None:
         """The products with the largest and the least entries if these are far apart.
@@ -164,24 +155,33 @@ def _largest(factor: Factor, attribute: Attribute) -> float:
     return float(np.abs(factor.build().to_dense()).max()) or 1.0 if numbers else 1.0
 
 
+def _product_of(factors: Sequence[Workload]) -> Workload:
+    return KroneckerWorkload(factors) if len(factors) > 1 else factors[0]
+
+
+def _called(name: str, workload: Workload) -> Workload:
+    """The workload under another name."""
+    called = copy(workload)
+    called.name = name
+    return called
+
+
 def product_of(factors: Sequence[Factor], schema: Schema) -> Workload:
     """The queries that factors, one for each attribute, ask together of cells that can be."""
-    workloads = [factor.build() for factor in factors if factor.text]
-    product = KroneckerWorkload(workloads) if len(workloads) > 1 else workloads[0]
+    product = _product_of([factor.build() for factor in factors if factor.text])
     return product if schema.possible is None else on_cells(product, schema.possible)
 
 
 def on_cells(workload: Workload, cells: Indices) -> Workload:
     """The queries of a workload on some of its cells, part by part."""
+    asked = as_terms(workload)
     parts: list[Workload] = []
-    for part in stacked(workload):
+    for term, (name, _) in zip(asked.terms, asked.part_rows, strict=True):
+        part = TermsWorkload(asked.domain, [term], name=name)
         check_entries(part.name, part.shape)
-        kept = DenseWorkload(part.to_dense()[:, cells], name=part.name, copy=False)
-        kept.label = part.row_label
-        parts.append(kept)
-    together = union_of(parts, workload.name)
-    together.name = workload.name
-    return together
+        matrix = part.to_dense()[:, cells]
+        parts.append(DenseWorkload(matrix, name=name, copy=False, label=part.row_label))
+    return _called(workload.name, union_of(parts, workload.name))
 
 
 def parse_queries(text: str, schema: Schema) -> NamedQueries | RegionQueries:
@@ -203,8 +203,8 @@ def parse_queries(text: str, schema: Schema) -> NamedQueries | RegionQueries:
 
 
 def _of_marginals(text: str, schema: Schema) -> NamedQueries:
-    tables = as_tables(stacked(parse_workload(text)))
-    if tables is None or tables.sizes != schema.sizes:
+    tables = as_terms(parse_workload(text))
+    if not tables.crossed or tables.repeats or tables.domain != schema.sizes:
         raise InvalidInputError(
             f"{text[:60]!r} is not about attributes with {','.join(map(str, schema.sizes))} "
             "values, which the schema has; write names of attributes"
@@ -212,9 +212,9 @@ def _of_marginals(text: str, schema: Schema) -> NamedQueries:
     totals = dict(enumerate(map(total_factor, schema.attributes)))
     made: dict[tuple[int, str], Factor] = {}
     parts = []
-    for number, subset in enumerate(tables.subsets):
+    for term in tables.terms:
         asked = {}
-        for i, queries in zip(subset, tables.queries_of(number), strict=True):
+        for i, queries in term.of_attributes.items():
             if (i, queries.name) not in made:
                 made[i, queries.name] = _of_kind(schema.attributes[i], queries.name)
             asked[i] = made[i, queries.name]
@@ -318,10 +318,11 @@ def roots_asked(queries: Workload, schema: Schema | None) -> NamedQueries | None
 
 def same_queries(first: Workload, second: Workload) -> bool:
     """Whether two workloads ask the same: the same tables, or the same of three histograms."""
-    one, other = first.as_tables(), second.as_tables()
-    if one and other and [*map(len, one.ways)] == [*map(len, other.ways)]:
-        same = (one.sizes, one.subsets) == (other.sizes, other.subsets) and one.kinds == other.kinds
-        return same and all(map(same_queries, chain(*one.ways), chain(*other.ways)))
+    one, other = as_terms(first), as_terms(second)
+    if len(one.domain) > 1 and (one.domain, one.kinds) == (other.domain, other.kinds):
+        pairs = [(one.ways[group], other.ways[group]) for group in one.ways]
+        equal = all(all(map(same_queries, *pair)) for pair in pairs)
+        return equal and np.array_equal(one.weights, other.weights)
     if first.shape != second.shape or first.shape[1] > MAX_PRODUCT_CELLS:
         return False
     for seed in range(3):

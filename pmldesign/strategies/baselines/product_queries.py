@@ -45,8 +45,8 @@ from pmldesign.strategies.sensitivity import diameter_of_product
 from pmldesign.strategies.structured import StructuredStrategy
 from pmldesign.strategies.total import free_vector
 from pmldesign.workloads.base import Workload, check_entries
-from pmldesign.workloads.tables.base import asks_total
-from pmldesign.workloads.union import products_over
+from pmldesign.workloads.ranges import asks_total
+from pmldesign.workloads.terms.over import products_over
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import RANK_CUTOFF, Array, Indices
 from pmldesign_solvers.structure import kronecker
@@ -185,7 +185,7 @@ class UnionQueries(StructuredStrategy):
 def union_queries(workload: Workload) -> UnionQueries | None:
     """The queries of a union of products; None without this structure, or with too large a one."""
     parts = products_over(workload, workload.domain) if len(workload.domain) > 1 else None
-    if parts is None or len(parts) < 2 or not all(q.binary for part in parts for q in part):
+    if parts is None or len(parts) < 2 or not workload.binary:
         return None
     alike = _in_blocks(parts)
     return None if alike is None else UnionQueries(workload, parts, alike)

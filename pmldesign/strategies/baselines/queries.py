@@ -27,9 +27,8 @@ from pmldesign.strategies.baselines.written_queries import (
 )
 from pmldesign.strategies.total import varying
 from pmldesign.workloads.base import Workload
-from pmldesign.workloads.kronecker import KroneckerWorkload
 from pmldesign.workloads.parsing import MAX_PRODUCT_CELLS
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.terms.workload import TermsWorkload
 from pmldesign.workloads.weighting import near_one
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array, Flags, Indices
@@ -121,13 +120,14 @@ def workload_strategy(workload: Workload) -> Strategy:
 
 def _structured(workload: Workload) -> Strategy | None:
     """A as products or tables that are never written out, if it is that."""
-    if isinstance(workload, KroneckerWorkload):
+    large = workload.shape[1] > MAX_PRODUCT_CELLS
+    if len(workload.factors) > 1 and not large:
         return product_strategy([workload_strategy(factor) for factor in workload.factors])
-    if isinstance(workload, MarginalsWorkload):
+    if isinstance(workload, TermsWorkload) and workload.counts and not workload.repeats:
         from pmldesign.strategies.tables.weighted import WeightedTablesStrategy
 
         return WeightedTablesStrategy(
-            "workload", workload.sizes, workload.subsets, workload.weights
+            "workload", workload.domain, workload.subsets, workload.weights
         )
     return large_union(workload)
 

@@ -30,9 +30,10 @@ from pmldesign.strategies.base import Strategy
 from pmldesign.strategies.structured import CountsStrategy, Term
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
-from pmldesign.workloads.tables.base import attribute_sets, attribute_sizes
-from pmldesign.workloads.tables.joined import JoinedTable, joined_over
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
+from pmldesign.workloads.terms.attributes import attribute_sets, attribute_sizes
+from pmldesign.workloads.terms.over import terms_over
+from pmldesign.workloads.terms.term import Term as Asks
+from pmldesign.workloads.terms.workload import on_table
 from pmldesign_solvers.joint.spaces import Inverse, Spaces, frame_of
 from pmldesign_solvers.limits import WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import Array
@@ -70,11 +71,11 @@ class TableMatricesStrategy(CountsStrategy):
         self.sizes = attribute_sizes(sizes)
         self.subsets = attribute_sets("table", tables, len(self.sizes))
         self.matrices = [read_only(np.array(R, dtype=np.float64)) for R in matrices]
-        cells = MarginalsWorkload(self.sizes, self.subsets).table_queries
+        cells = [math.prod(self.sizes[i] for i in subset) for subset in self.subsets]
         shapes = [R.shape for R in self.matrices]
         fits = [len(shape) == 2 and shape[0] > 0 for shape in shapes]
         finite = all(np.isfinite(R).all() for R in self.matrices)
-        if not finite or not all(fits) or tuple(shape[1] for shape in shapes) != cells:
+        if not finite or not all(fits) or [shape[1] for shape in shapes] != cells:
             raise InvalidInputError(
                 f"strategy {name!r}: its matrices do not fit its tables; write the file again"
             )
@@ -153,25 +154,25 @@ class TableMatricesStrategy(CountsStrategy):
 
         The answers agree with each other: sums over an attribute are the same in all tables.
         """
-        asked = joined_over(workload, self.sizes)
+        asked = terms_over(workload.inner, self.sizes)
         if asked is None:
             return super().answer(workload, measurements)
         self.require_answers(workload)
         estimates = self._tables(measurements)
         answers = []
-        for scale, T, queries in asked:
-            number, outside = self._within(T)
+        for term in asked:
+            number, outside = self._within(term.attributes)
             table = estimates[number].reshape([self.sizes[i] for i in self.subsets[number]])
-            answers.append(scale * queries.matvec(table.sum(axis=outside).ravel()))
+            answers.append(term.answer(table.sum(axis=outside).ravel()))
         return np.concatenate(answers)
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine."""
-        asked = joined_over(workload, self.sizes)
+        asked = terms_over(workload.inner, self.sizes)
         if asked is None or self.few:
             super().require_answers(workload)
             return
-        for _, T, _ in asked:
+        for T in {term.attributes for term in asked}:
             wide = {i for i in T if self.sizes[i] > 1}
             if not any(wide <= set(S) for S in self.subsets) or (
                 self.public and not workload.public
@@ -185,7 +186,7 @@ class TableMatricesStrategy(CountsStrategy):
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
-        asked = joined_over(workload, self.sizes)
+        asked = terms_over(workload.inner, self.sizes)
         if asked is None:
             return super().variances(workload)
         self.require_answers(workload)
@@ -200,14 +201,15 @@ class TableMatricesStrategy(CountsStrategy):
             self.name, self.sizes, self.subsets, matrices, public=self.public
         )
 
-    def _of_table(self, asked: JoinedTable) -> Array:
-        scale, T, queries = asked
-        number, outside = self._within(T)
+    def _of_table(self, asked: Asks) -> Array:
+        number, outside = self._within(asked.attributes)
         sizes = [self.sizes[i] for i in self.subsets[number]]
         covariance = self._covariances[number].reshape(sizes + sizes)
         both = (*outside, *(axis + len(sizes) for axis in outside))
+        queries = on_table(asked)
         cells = queries.shape[1]
-        return scale**2 * queries.row_quadratic(covariance.sum(axis=both).reshape(cells, cells))
+        squares = queries.row_quadratic(covariance.sum(axis=both).reshape(cells, cells))
+        return np.asarray(asked.weight**2 * squares)
 
     def _within(self, T: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         """The first table that holds attributes, and the axes of its others."""

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import compress
 from types import MappingProxyType
 
@@ -60,15 +60,12 @@ from pmldesign.strategies.tables.distances import Columns, TableDistances
 from pmldesign.strategies.total import tells_total
 from pmldesign.workloads.base import Workload, check_entries
 from pmldesign.workloads.public import NOTHING, Public
-from pmldesign.workloads.tables.base import (
-    ask,
-    asks_counts,
-    attribute_sets,
-    attribute_sizes,
-    positive_weights,
-)
-from pmldesign.workloads.tables.marginals import MarginalsWorkload
-from pmldesign.workloads.tables.same import Table, as_tables_over
+from pmldesign.workloads.ranges import asks_counts
+from pmldesign.workloads.terms.attributes import attribute_sets, attribute_sizes, positive_weights
+from pmldesign.workloads.terms.constructors import TablesWorkload
+from pmldesign.workloads.terms.over import crossed_over
+from pmldesign.workloads.terms.term import Term as Asks
+from pmldesign.workloads.terms.workload import TermsWorkload
 from pmldesign_solvers.operators.operator import Array, Indices, power_mean
 from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.structure.cell_pairs import OpenParts
@@ -220,9 +217,9 @@ class TablesStrategy(CountsStrategy):
         return terms
 
     @cached_property
-    def counts(self) -> MarginalsWorkload:
+    def counts(self) -> TermsWorkload:
         """The tables by each T."""
-        return MarginalsWorkload(self.sizes, self.residuals)
+        return TablesWorkload(self.sizes, self.residuals)
 
     @property
     def centred(self) -> bool:  # type: ignore[override]
@@ -273,27 +270,23 @@ class TablesStrategy(CountsStrategy):
 
         The answers agree with each other: sums over an attribute are the same in all tables.
         """
-        tables = as_tables_over(workload, self.sizes)
-        if tables is None:
+        terms = crossed_over(workload.inner, self.sizes)
+        if terms is None:
             return super().answer(workload, measurements)
         self.require_answers(workload)
-        subsets = [tuple(queries) for _, queries in tables]
+        subsets = [term.attributes for term in terms]
         counts = self._tables(subsets, measurements, workload.public)
-        plain = cache(asks_counts)
-        answers = []
-        for (scale, queries), table in zip(tables, counts, strict=True):
-            whole = all(map(plain, queries.values()))
-            answers.append(scale * (table if whole else ask([*queries.values()], table)))
+        answers = [term.answer(table) for term, table in zip(terms, counts, strict=True)]
         return np.concatenate(answers)
 
     def require_answers(self, workload: Workload) -> None:
         """Refuse a workload that R does not determine."""
-        tables = as_tables_over(workload, self.sizes)
-        if tables is None:
+        terms = crossed_over(workload.inner, self.sizes)
+        if terms is None:
             super().require_answers(workload)
             return
         try:
-            spaces = residual_spaces(self.sizes, [tuple(queries) for _, queries in tables])
+            spaces = residual_spaces(self.sizes, [term.attributes for term in terms])
         except ValueError as error:
             raise InvalidInputError(f"workload {workload.name!r}: {error}") from None
         unmeasured = (T for T in spaces.residuals if T not in self._precision)
@@ -313,22 +306,22 @@ class TablesStrategy(CountsStrategy):
 
     def variances(self, workload: Workload) -> Array:
         """diag(L L^T), shape (m,): the variance of each answer per unit variance of the noise."""
-        tables = as_tables_over(workload, self.sizes)
-        if tables is None:
+        terms = crossed_over(workload.inner, self.sizes)
+        if terms is None:
             return super().variances(workload)
         self.require_answers(workload)
         check_entries(f"the variances of {workload.name}", (workload.shape[0], 1))
-        squares = np.array([scale for scale, _ in tables]) ** 2
-        return self._spread(workload).of_queries(*self._asked(tables), squares)
+        squares = np.array([term.weight for term in terms]) ** 2
+        return self._spread(workload).of_queries(*self._asked(terms), squares)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
         """`variance_norm` of tables, one after the other."""
-        tables = as_tables_over(workload, self.sizes)
-        if tables is None:
+        terms = crossed_over(workload.inner, self.sizes)
+        if terms is None:
             return None
         self.require_answers(workload)
-        norms = self._spread(workload).norms(*self._asked(tables), power)
-        scales = np.array([scale for scale, _ in tables])
+        norms = self._spread(workload).norms(*self._asked(terms), power)
+        scales = np.array([term.weight for term in terms])
         return power_mean(scales**2 * norms, power)
 
     @cached_property
@@ -408,11 +401,11 @@ class QueryPairs:
         # the queries are kept so that their ids stay theirs
         self._numbers: dict[tuple[int, int], tuple[Workload, int]] = {}
 
-    def __call__(self, tables: Sequence[Table]) -> tuple[list[Asked], list[tuple[int, ...]]]:
+    def __call__(self, terms: Sequence[Asks]) -> tuple[list[Asked], list[tuple[int, ...]]]:
         """The factors of tables, and the numbers of those of each table."""
         numbers = [
-            tuple([self._number(i, factor) for i, factor in queries.items()])
-            for _, queries in tables
+            tuple([self._number(i, factor) for i, factor in term.of_attributes.items()])
+            for term in terms
         ]
         return self._asked, numbers
 

@@ -46,7 +46,7 @@ from pmldesign.strategies.tables.distances import COUNTS, Columns, TableDistance
 from pmldesign.strategies.tables.strategy import TablesStrategy
 from pmldesign.workloads.base import Workload
 from pmldesign.workloads.public import NOTHING, RECORDS, Public
-from pmldesign.workloads.tables.base import attribute_sets, attribute_sizes, positive_weights
+from pmldesign.workloads.terms.attributes import attribute_sets, attribute_sizes, positive_weights
 from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure.subsets import residual_spaces
 from pmldesign_solvers.tables.free_vector import Measured

@@ -30,8 +30,11 @@ import scipy
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
+from pmldesign.workloads.beside import difference_within, public_groups
 from pmldesign.workloads.public import Public
-from pmldesign.workloads.union import stacked
+from pmldesign.workloads.ranges import total_of
+from pmldesign.workloads.terms.workload import TermsWorkload
+from pmldesign.workloads.weighting import times, times_parts
 from pmldesign_solvers.limits import REGION_CELLS
 from pmldesign_solvers.operators.operator import EPS, Array, Flags, Indices
 from pmldesign_solvers.trees.orbits import Orbits, orbits_of
@@ -75,15 +78,10 @@ class TreeWorkload(Workload):
 
     def longest_difference(self) -> float:
         """Largest squared distance of two columns, or a bound above it, rounded up."""
-        return self._farthest_below(None)
-
-    def difference_within(self, public: Public) -> float | None:
-        """The same for two of a group, where the groups are the cells of places."""
-        tops = tops_of(self.tree, public, math.prod(self.sizes))
-        return None if tops is None else self._farthest_below(tops)
+        return self.farthest_below(None)
 
     @abstractmethod
-    def _farthest_below(self, tops: Flags | None) -> float:
+    def farthest_below(self, tops: Flags | None) -> float:
         """Largest squared distance of two columns below one of some places; None for the root."""
 
 
@@ -125,23 +123,10 @@ class RegionsWorkload(TreeWorkload):
         self._shape = len(self.asked), tree.cells
         self.binary = bool((self.scales[self.asked] == 1).all())
 
-    def as_regions(self) -> Self:
-        """The workload itself."""
-        return self
-
     @property
-    def part_names(self) -> list[str]:
+    def part_rows(self) -> Sequence[tuple[str, int]]:
         """The levels that are asked about; a single part if queries are not level by level."""
-        return list(self._by_level)
-
-    @property
-    def part_queries(self) -> list[int]:
-        """How many queries each of these has."""
-        return list(self._by_level.values())
-
-    def times_parts(self, weights: Sequence[Array | float]) -> Self:
-        """Every level times its weight."""
-        return self.reweighted(np.repeat(np.array(weights), self.part_queries))
+        return [*self._by_level.items()]
 
     @cached_property
     def _by_level(self) -> dict[str, int]:
@@ -151,13 +136,6 @@ class RegionsWorkload(TreeWorkload):
         numbers, counts = np.unique(level, return_counts=True)
         names = [self.levels[number] for number in numbers.tolist()]
         return dict(zip(names, counts.tolist(), strict=True))
-
-    def stated(self) -> dict[str, Any]:
-        """The regions, and tables of no attributes at them."""
-        from pmldesign.verifier.queries import RegionTable, RegionTables
-
-        counts = RegionTable((), self.asked, self.scales[self.asked])
-        return {"region_tables": RegionTables(self.tree.parents, (), [counts])}
 
     def reweighted(self, weights: Array) -> Self:
         """The same with each query times its weight, shape (m,)."""
@@ -170,10 +148,6 @@ class RegionsWorkload(TreeWorkload):
         if known is None:
             return self.scales
         return np.where(known[self.tree.place_of_node], 0.0, self.scales)
-
-    def times(self, weights: Array | float) -> Self:
-        """The counts, each with its weight."""
-        return self.reweighted(np.broadcast_to(weights, self.shape[0]))
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
@@ -189,11 +163,8 @@ class RegionsWorkload(TreeWorkload):
         """The squared norms of the columns, shape (n,)."""
         return self.tree.above(self.scales**2)
 
-    def public_groups(self) -> tuple[Indices, bool]:
-        """The groups of cells that the counts tell apart."""
-        return groups_below(self.tree, self.asked)
-
-    def _farthest_below(self, tops: Flags | None) -> float:
+    def farthest_below(self, tops: Flags | None) -> float:
+        """Largest squared distance of two columns below one of some places; None for the root."""
         largest = float(self.tree.farthest(self.scales**2, tops=tops))
         return largest * (1 + (self.tree.height + 4) * EPS)
 
@@ -208,6 +179,29 @@ class RegionsWorkload(TreeWorkload):
         level = self.levels[number] if self.levels else f"level {number}"
         key = f" {self.keys[node]!r}" if self.keys else ""
         return f"row {index} ({level}{key})"
+
+
+@difference_within.register
+def _(workload: TreeWorkload, public: Public) -> float | None:
+    """Where the groups are the cells of places."""
+    tops = tops_of(workload.tree, public, math.prod(workload.sizes))
+    return None if tops is None else workload.farthest_below(tops)
+
+
+@public_groups.register
+def _(workload: RegionsWorkload) -> tuple[Indices, bool]:
+    return groups_below(workload.tree, workload.asked)
+
+
+@times.register
+def _(workload: RegionsWorkload, weights: Array | float) -> RegionsWorkload:
+    return workload.reweighted(np.broadcast_to(weights, workload.shape[0]))
+
+
+@times_parts.register
+def _(workload: RegionsWorkload, weights: Sequence[float]) -> RegionsWorkload:
+    rows = [count for _, count in workload.part_rows]
+    return workload.reweighted(np.repeat(np.array(weights), rows))
 
 
 def tops_of(tree: Tree, public: Public, plain: int = 1) -> Flags | None:
@@ -260,10 +254,16 @@ def groups_below(tree: Tree, counted: Indices) -> tuple[Indices, bool]:
 
 def as_nested(workload: Workload) -> Workload:
     """The same queries as counts of regions, where they nest and are many; else as they are."""
-    cells, parts = workload.shape[1], stacked(workload)
+    cells = workload.shape[1]
     if not REGION_CELLS < cells <= workload.shape[0]:
         return workload
-    if len(parts) == 1 and not _is_sparse(workload):
+    if isinstance(workload, TermsWorkload):
+        if len(workload.domain) > 1 or (workload.weights != 1).any():
+            return workload
+        parts = [q for t in workload.terms for q in (*t.queries.values(), total_of(cells))[:1]]
+    elif _is_sparse(workload):
+        parts = [workload]
+    else:
         return workload
     rows = [_rows(part) for part in parts]
     parents = None if any(row is None for row in rows) else _parents(scipy.sparse.vstack(rows))

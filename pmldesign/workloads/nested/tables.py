@@ -20,13 +20,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, product
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from pmldesign.errors import InvalidInputError
 from pmldesign.workloads.base import Workload
+from pmldesign.workloads.beside import public_groups
 from pmldesign.workloads.nested.regions import RegionsWorkload, TreeWorkload, groups_below
+from pmldesign.workloads.weighting import WeightedWorkload, times, times_parts
 from pmldesign_solvers.operators.operator import EPS, Array, Flags, Indices
 from pmldesign_solvers.structure import kronecker
 from pmldesign_solvers.trees.tree import Tree
@@ -90,22 +91,15 @@ class RegionTablesWorkload(TreeWorkload):
         if not self.tables:
             raise InvalidInputError(f"{name!r} asks for nothing")
         self.answers = [math.prod(self.asked_of(i) for i in part.table) for part in parts]
-        self._stops = list(accumulate(self.part_queries))
+        self._stops = list(accumulate(rows for _, rows in self.part_rows))
         self._shape = self._stops[-1], tree.cells * math.prod(self.sizes)
         self.binary = all(bool((part.scales == 1).all()) for part in parts)
 
-    def as_regions(self) -> RegionsWorkload | None:
-        """The workload, where it is counts of the regions alone, in the order of its queries."""
-        if any(self.tables) or math.prod(self.sizes) > 1:
-            return None
-        regions = RegionsWorkload(self.name, self.tree, self.scales[0])
-        regions.asked = np.concatenate([part.nodes for part in self.parts])
-        return regions
-
     @property
-    def part_queries(self) -> list[int]:
-        """The number of queries of each part."""
-        return [m * len(part.nodes) for m, part in zip(self.answers, self.parts, strict=True)]
+    def part_rows(self) -> list[tuple[str, int]]:
+        """What the user called the parts, and the number of queries of each."""
+        pairs = zip(self.answers, self.parts, strict=True)
+        return [(part.name, m * len(part.nodes)) for m, part in pairs]
 
     def asked_of(self, attribute: int) -> int:
         """The number of queries on an attribute."""
@@ -119,37 +113,11 @@ class RegionTablesWorkload(TreeWorkload):
             for rows, m in zip(np.split(values, self._stops[:-1]), self.answers, strict=True)
         ]
 
-    @property
-    def part_names(self) -> list[str]:
-        """What the user called the parts."""
-        return [part.name for part in self.parts]
-
-    def times(self, weights: Array | float) -> Workload:
-        """The tables, each node with its weight where all its answers have the same."""
-        of_nodes = self.by_node(np.broadcast_to(weights, self.shape[0]))
-        return super().times(weights) if of_nodes is None else self.times_parts(of_nodes)
-
-    def times_parts(self, weights: Sequence[Array | float]) -> RegionTablesWorkload:
-        """Each part times its weight, or its nodes times weights, shape (k,)."""
-        parts = [
-            replace(part, scales=part.scales * weight)
-            for part, weight in zip(self.parts, weights, strict=True)
-        ]
-        return RegionTablesWorkload(self.name, self.tree, self.sizes, parts, self.queries)
-
     def by_node(self, weights: Array) -> list[Array] | None:
         """Weights of queries, shape (m,), as those of nodes; None where they tell values apart."""
         parts = self.split(weights)
         alike = all((part == part[:, :1]).all() for part in parts)
         return [part[:, 0] for part in parts] if alike else None
-
-    def stated(self) -> dict[str, Any]:
-        """The regions and the tables at them."""
-        from pmldesign.verifier.queries import RegionTable, RegionTables
-
-        parts = [RegionTable(part.table, part.nodes, part.scales) for part in self.parts]
-        queries = {i: asked.to_dense() for i, asked in self.queries.items()}
-        return {"region_tables": RegionTables(self.tree.parents, self.sizes, parts, queries)}
 
     def matvec(self, x: Array) -> Array:
         """A x, for x of shape (n,) or (n, c)."""
@@ -189,14 +157,8 @@ class RegionTablesWorkload(TreeWorkload):
         alone = [all(self.sizes[i] == 1 for i in table) for table in self.tables]
         return np.where(np.outer(alone, known[self.tree.place_of_node]), 0.0, self.scales)
 
-    def public_groups(self) -> tuple[Indices, bool] | None:
-        """The groups of cells that the counts tell apart; None for tables with values."""
-        if any(self.tables):
-            return None
-        groups, told = groups_below(self.tree, np.flatnonzero(self.scales[0]))
-        return np.repeat(groups, math.prod(self.sizes)), told
-
-    def _farthest_below(self, tops: Flags | None) -> float:
+    def farthest_below(self, tops: Flags | None) -> float:
+        """Largest squared distance of two columns below one of some places; None for the root."""
         grams = {i: queries.gram(np.ones(queries.shape[0])) for i, queries in self.queries.items()}
         ends = {i: (float(gram.diagonal().max()), float(gram.min())) for i, gram in grams.items()}
         lengths, apart = table_distances(self.sizes, self.tables, ends)
@@ -211,8 +173,54 @@ class RegionTablesWorkload(TreeWorkload):
     def row_label(self, index: int) -> str:
         """How messages and tables call query `index` (from 0): "row 5 (state*sex, query 2)"."""
         number = bisect_right(self._stops, index)
-        first = self._stops[number] - self.part_queries[number]
+        first = self._stops[number] - self.part_rows[number][1]
         return f"row {index} ({self.parts[number].name}, query {index - first})"
+
+
+@public_groups.register
+def _(workload: RegionTablesWorkload) -> tuple[Indices, bool] | None:
+    """None for tables with values."""
+    if any(workload.tables):
+        return None
+    groups, told = groups_below(workload.tree, np.flatnonzero(workload.scales[0]))
+    return np.repeat(groups, math.prod(workload.sizes)), told
+
+
+@times.register
+def _(workload: RegionTablesWorkload, weights: Array | float) -> Workload:
+    """The tables, each node with its weight where all its answers have the same."""
+    of_nodes = workload.by_node(np.broadcast_to(weights, workload.shape[0]))
+    if of_nodes is None:
+        return WeightedWorkload(workload, weights, name=workload.name)
+    return _reweighted(workload, of_nodes)
+
+
+@times_parts.register
+def _(workload: RegionTablesWorkload, weights: Sequence[float]) -> RegionTablesWorkload:
+    return _reweighted(workload, weights)
+
+
+def _reweighted(
+    workload: RegionTablesWorkload, weights: Sequence[Array | float]
+) -> RegionTablesWorkload:
+    """Each part times its weight, or its nodes times weights, shape (k,)."""
+    parts = [
+        replace(part, scales=part.scales * weight)
+        for part, weight in zip(workload.parts, weights, strict=True)
+    ]
+    tree, sizes = workload.tree, workload.sizes
+    return RegionTablesWorkload(workload.name, tree, sizes, parts, workload.queries)
+
+
+def as_regions(workload: Workload) -> RegionsWorkload | None:
+    """The workload as counts of regions alone, in the order of its queries; None if it is not."""
+    if isinstance(workload, RegionsWorkload) or not isinstance(workload, RegionTablesWorkload):
+        return workload if isinstance(workload, RegionsWorkload) else None
+    if any(workload.tables) or math.prod(workload.sizes) > 1:
+        return None
+    regions = RegionsWorkload(workload.name, workload.tree, workload.scales[0])
+    regions.asked = np.concatenate([part.nodes for part in workload.parts])
+    return regions
 
 
 def table_sums(tree: Tree, sizes: Sequence[int], table: Table, x: Array) -> Array:
@@ -238,13 +246,8 @@ def along_axes(maps: Sequence[kronecker.Map | None], sizes: Sequence[int], value
         return values
     k = len(values)
     flat = values.reshape(k * values.shape[1], *values.shape[2:])
-    every = [change or _same for change in (None, *maps)]
-    changed = kronecker.apply(every, [k, *sizes], flat)
+    changed = kronecker.apply([None, *maps], [k, *sizes], flat)
     return changed.reshape(k, -1, *values.shape[2:])
-
-
-def _same(x: Array) -> Array:
-    return x
 
 
 def table_distances(

@@ -113,6 +113,30 @@ class DenseOperator(Operator):
         return [slice(start, min(start + step, m)) for start in range(0, m, step)]
 
 
+class ByMatrix(Operator):
+    """An operator that is written out for what it has no better way of."""
+
+    def gram(self, weights: Array) -> Array:
+        """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""
+        return DenseOperator(self.to_dense()).gram(weights)
+
+    def row_quadratic(self, matrix: Array) -> Array:
+        """diag(A X A^T), shape (m,), for a symmetric matrix X of shape (n, n)."""
+        return DenseOperator(self.to_dense()).row_quadratic(matrix)
+
+    def row_sizes(self) -> Array:
+        """Largest absolute entry of every row, shape (m,)."""
+        return largest_entries(self.to_dense())
+
+    def merge(self) -> Merged:
+        """The same workload without repeated or zero rows and columns."""
+        return DenseOperator(self.to_dense()).merge()
+
+    def relative(self, *, idle: bool) -> tuple[Operator, Indices]:
+        """The same on vectors that sum to zero, without zero rows; and which rows are left."""
+        return DenseOperator(self.to_dense()).relative(idle=idle)
+
+
 def largest_entries(matrix: Array) -> Array:
     """Largest absolute entry of every row, shape (m,)."""
     return np.asarray(np.maximum(matrix.max(axis=1, initial=0.0), -matrix.min(axis=1, initial=0.0)))

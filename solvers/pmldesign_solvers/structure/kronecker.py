@@ -48,12 +48,12 @@ Map = Callable[[Array], Array]
 
 
 def apply(
-    maps: Sequence[Map], sizes: Sequence[int], x: Array, images: Sequence[int] | None = None
+    maps: Sequence[Map | None], sizes: Sequence[int], x: Array, images: Sequence[int] | None = None
 ) -> Array:
     """(M_1 x ... x M_k) x.
 
     Args:
-        maps: y -> M_i y for y of shape (n_i, c).
+        maps: y -> M_i y for y of shape (n_i, c); None for the identity.
         sizes: n_1 ... n_k.
         x: shape (n,) or (n, c), n the product of the sizes; the last factor runs fastest.
         images: m_1 ... m_k if they are known: axes that get much shorter are taken first.
@@ -61,9 +61,12 @@ def apply(
     tensor = x.reshape(*sizes, -1)
     growth = [1.0 if images is None else images[axis] / n for axis, n in enumerate(sizes)]
     for axis in sorted(range(len(maps)), key=growth.__getitem__):
+        change = maps[axis]
+        if change is None:
+            continue
         before, after = range(axis), range(axis + 1, tensor.ndim)
         front = tensor.transpose(axis, *before, *after)  # np.moveaxis takes longer than the product
-        image = maps[axis](np.ascontiguousarray(front).reshape(front.shape[0], -1))
+        image = change(np.ascontiguousarray(front).reshape(front.shape[0], -1))
         tensor = image.reshape(-1, *front.shape[1:])
         tensor = tensor.transpose(*range(1, axis + 1), 0, *after)
     return tensor.reshape(math.prod(tensor.shape[:-1]), *x.shape[1:])

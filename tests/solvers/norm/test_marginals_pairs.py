@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmldesign.strategies import TablesStrategy
-from pmldesign.workloads import MarginalsWorkload
+from pmldesign.workloads import TablesWorkload
 from pmldesign_solvers.norm import SolverOptions, Status, solve_marginals, solve_norm
 from pmldesign_solvers.operators import Deadline
 from pmldesign_solvers.structure import cell_pairs
@@ -19,7 +19,7 @@ exponents = st.sampled_from([2.0, 2.5, 4.0, 20.0, math.inf])
 
 def solve(workload, p, **options):
     return solve_marginals(
-        workload.sizes,
+        workload.domain,
         workload.subsets,
         workload.weights,
         p,
@@ -38,7 +38,7 @@ def collections(draw):
     weights = draw(
         st.lists(st.sampled_from([0.3, 1.0, 2.5]), min_size=len(chosen), max_size=len(chosen))
     )
-    return MarginalsWorkload(sizes, dict.fromkeys(chosen), weights[: len(dict.fromkeys(chosen))])
+    return TablesWorkload(sizes, dict.fromkeys(chosen), weights[: len(dict.fromkeys(chosen))])
 
 
 @given(collections(), exponents)
@@ -73,7 +73,7 @@ def test_the_bounds_are_those_of_the_arrays(workload, p, steps):
     A = workload.to_dense()
     centred = A - A.mean(axis=1, keepdims=True)
     # upper: the strategy, written out
-    R = TablesStrategy("s", workload.sizes, found.residuals, found.precisions).matrix
+    R = TablesStrategy("s", workload.domain, found.residuals, found.precisions).matrix
     distance = max(np.linalg.norm(R[:, :1] - R, axis=0).max(), 0)
     L = centred @ np.linalg.pinv(R, 1e-11)
     np.testing.assert_allclose(L @ R, centred, atol=1e-8 * np.abs(A).max())
@@ -82,9 +82,9 @@ def test_the_bounds_are_those_of_the_arrays(workload, p, steps):
     assert value >= found.certificate.upper * (1 - 1e-8)
     # lower: the Laplacian of weights of pairs, which are written out
     q = math.inf if p == 2 else 1 if p == math.inf else p / (p - 2)
-    each = np.repeat(found.dual_u, workload.table_queries)
+    each = np.repeat(found.dual_u, [count for _, count in workload.part_rows])
     assert np.linalg.norm(each, q) <= 1 + 1e-10
-    W = 2 * pair_weights(workload.sizes, found.dual_w)
+    W = 2 * pair_weights(workload.domain, found.dual_w)
     assert W.sum() == pytest.approx(2)
     laplacian = np.diag(W.sum(axis=1)) - W
     values = np.linalg.eigvalsh(centred.T * each @ centred)  # no smaller than what is summed
@@ -97,7 +97,7 @@ def test_the_bounds_are_those_of_the_arrays(workload, p, steps):
 @pytest.mark.parametrize("n", [2, 3, 10])
 def test_a_histogram(n, p):
     # R = P/sqrt 2, L = P sqrt 2: n^(1/p) (2 (n - 1)/n)^(1/2)
-    found = solve(MarginalsWorkload([n], [(0,)]), p).certificate
+    found = solve(TablesWorkload([n], [(0,)]), p).certificate
     exact = n ** (1 / p) * math.sqrt(2 * (n - 1) / n)
     assert found.lower <= exact * (1 + 1e-12)
     assert found.upper >= exact * (1 - 1e-12)
@@ -106,7 +106,7 @@ def test_a_histogram(n, p):
 
 def test_a_histogram_of_many_cells_over_a_hundred_attributes():
     # all cells of 10^99 as one marginal: sqrt 2 times that of add-remove neighbours, but for 10^-99
-    workload = MarginalsWorkload([10] * 12, [tuple(range(12))])
+    workload = TablesWorkload([10] * 12, [tuple(range(12))])
     found = solve(workload, 2.0).certificate
     assert found.lower <= math.sqrt(2e12) <= found.upper * (1 + 1e-9)
     assert found.gap < 1e-6
@@ -115,7 +115,7 @@ def test_a_histogram_of_many_cells_over_a_hundred_attributes():
 @pytest.mark.parametrize("p", [2.0, 4.0, math.inf])
 def test_all_pairs_of_a_hundred_attributes(p):
     subsets = list(itertools.combinations(range(100), 2))
-    found = solve(MarginalsWorkload([10] * 100, subsets), p)
+    found = solve(TablesWorkload([10] * 100, subsets), p)
     assert found.status is Status.OPTIMAL
     assert found.certificate.gap <= 1e-6
 
@@ -138,19 +138,19 @@ def test_the_total_and_attributes_of_one_value_change_nothing(workload, p):
     one = solve(workload, p).certificate
     subsets = [*workload.subsets, *([] if () in workload.subsets else [()])]
     weights = [*workload.weights, *([] if () in workload.subsets else [7.0])]
-    wider = [tuple({*subset, len(workload.sizes)}) for subset in subsets]
-    other = solve(MarginalsWorkload([*workload.sizes, 1], wider, weights), p).certificate
+    wider = [tuple({*subset, len(workload.domain)}) for subset in subsets]
+    other = solve(TablesWorkload([*workload.domain, 1], wider, weights), p).certificate
     assert max(one.lower, other.lower) <= min(one.upper, other.upper) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(("sizes", "subsets"), [([3, 4], [()]), ([1, 4], [(), (0,)])])
 def test_the_total_alone_is_refused(sizes, subsets):
     with pytest.raises(ValueError, match="nothing but the total"):
-        solve(MarginalsWorkload(sizes, subsets), 2.0)
+        solve(TablesWorkload(sizes, subsets), 2.0)
 
 
 def test_interrupts_and_limits_leave_true_bounds():
-    workload = MarginalsWorkload([2, 3, 4, 5], list(itertools.combinations(range(4), 2)))
+    workload = TablesWorkload([2, 3, 4, 5], list(itertools.combinations(range(4), 2)))
     exact = solve(workload, math.inf).certificate
 
     def stop(step):

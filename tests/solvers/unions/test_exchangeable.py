@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from small_unions import Union
 
 from pmldesign.designs import factorize
 from pmldesign.workloads import (
@@ -9,7 +10,6 @@ from pmldesign.workloads import (
     UnionWorkload,
     as_workload,
     parse_workload,
-    products_over,
 )
 from pmldesign_solvers.certificate import lower_bound
 from pmldesign_solvers.norm import solve_norm
@@ -39,7 +39,7 @@ def union(name):
 
 
 def blocks_of(workload):
-    problem = bounds.exchangeable(products_over(workload, workload.sizes))
+    problem = bounds.exchangeable(Union(workload).parts)
     assert problem is not None
     return problem
 
@@ -87,7 +87,7 @@ def test_blocks_are_few():
 
 def test_too_large_blocks_are_left_out():
     workload = parse_workload("prefix:64*prefix:64+total:64*haar:64")
-    assert bounds.exchangeable(products_over(workload, workload.sizes)) is None
+    assert bounds.exchangeable(Union(workload).parts) is None
 
 
 def test_too_many_blocks_are_left_out():

@@ -1,1 +1,0 @@
-"""Tables over attributes: marginals, and tables whose attributes have queries of their own."""

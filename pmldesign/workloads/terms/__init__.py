@@ -1,0 +1,1 @@
+"""Workloads over attributes: one class, its constructors, and what its terms tell."""
