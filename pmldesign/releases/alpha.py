@@ -4,7 +4,7 @@ A query that counts the records in some cells has a probability of at least a, t
 of these cells. If each record is drawn by itself, its count X among N records is at most u with a
 probability of at most P(Bin(N, a) <= u). With u the upper end of an interval for X and N the number
 of records, or the lower end of an interval for it, both at a level that DOUBTED leaves open, a
-table with a tail below DOUBTED is doubted. This is a function of what is published.
+table with a tail below DOUBTED is doubted. The check is a function of the published numbers.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DOUBTED = 1e-6
 
 
 def alpha_doubts(release: Release, guarantee: Guarantee, queries: Workload) -> str:
-    """Why a table contradicts alpha; "" if it does not, or there is none.
+    """Why a table contradicts alpha; "" if it does not, or without alpha.
 
     Args:
         release: the table, with its measurements.

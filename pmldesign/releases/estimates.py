@@ -52,9 +52,9 @@ class Estimate:
     Attributes:
         summed: how many numbers an answer may be a sum of, times the largest coefficient of these.
         size: the largest sum of the absolute values of these.
-        answers: from a number of digits after the point to answers with so many, shape (m,), and by
-            how much these digits moved them at most, likewise.
-        cells: of the histogram, shape (n,); None where it would be too large.
+        answers: from a number of digits after the point to the answers with so many digits, shape
+            (m,), and the most that rounding moved them, shape (m,).
+        cells: of the histogram, shape (n,); None if it would be too large.
     """
 
     summed: int
@@ -75,7 +75,7 @@ def estimated(
     Args:
         strategy: whose L makes answers.
         measured: shape (r,).
-        queries: A, with what is public.
+        queries: A, with the invariants.
         public: numbers of records.
         like: queries whose rounding the cells have; None for that of these.
     """
@@ -133,7 +133,7 @@ def all_within(subsets: tuple[Attributes, ...]) -> list[Attributes]:
 def consistent_tables(
     sizes: tuple[int, ...], tables: Mapping[Attributes, Array], factor: float
 ) -> dict[Attributes, Integers]:
-    """Whole numbers close to factor times the tables, of which the sums agree.
+    """Integers close to factor times the tables, with consistent sums.
 
     Args:
         sizes: number of values of each attribute.
@@ -165,9 +165,9 @@ def rounded_answers(
         workload: A.
         cells: the estimate of x, shape (n,).
         decimals: digits after the point.
-        public: sums of cells that are not to be rounded away. Whole queries that they answer are
-            then exact, and cells move by a unit instead of half a unit. Beside several tables,
-            whose sums rounded cells may not have, every answer is rounded by itself.
+        public: sums of cells that are not to be rounded away. Integer queries that they answer are
+            then exact, and cells move by a unit instead of half a unit. Given several tables, whose
+            sums rounded cells might not have, every answer is rounded by itself.
         like: queries for which the cells are rounded; None for these.
     """
     factor, half = 10.0**decimals, 0.5 / 10.0**decimals
@@ -197,7 +197,7 @@ def rounded_answers(
 
 
 def _rounded_cells(workload: Workload, units: Array, public: PublicCounts | None) -> Array | None:
-    """Whole numbers close to cells, whose sums are the answers; None where these are not whole."""
+    """Integers close to cells, whose sums are the answers; None if the answers are not integers."""
     regions = regions_of(workload, public)
     together = public is None or public.partition
     if not together or _largest_whole(workload, _written(workload)) is None:
@@ -208,7 +208,7 @@ def _rounded_cells(workload: Workload, units: Array, public: PublicCounts | None
 
 
 def _written(workload: Workload) -> Any:
-    """The matrix, dense or sparse, where it is small or there already; else None."""
+    """The matrix, dense or sparse, if it is small or already exists; else None."""
     matrix = getattr(workload, "matrix", None)
     if matrix is None and math.prod(workload.shape) <= 2**22:
         matrix = workload.to_dense()
@@ -240,10 +240,10 @@ def _are_whole(values: Array) -> bool:
 
 
 def require_histogram(queries: Workload, *, whole: bool, tables: bool = True) -> None:
-    """Refuse what needs a histogram where that would be too large.
+    """Refuse requests that need a histogram if it would be too large.
 
     Args:
-        queries: A, with what is public.
+        queries: A, with the invariants.
         whole: whether the histogram is asked for.
         tables: whether tables are all that is measured.
 

@@ -8,8 +8,8 @@ S is one of a uniform number, averaged over [-l_j, l_j] once for every other j, 
 of a cell of the grid counts at its far end, which makes widths a little larger, never smaller.
 
 On a lattice, z + e with e uniform on [-1/2, 1/2]^r has a density within e^(+-1/(2b)) of that of the
-cube, but for its constant within the same. So the chance of a miss is at most e^(1/b) times that of
-the cube with h less norm(l)_1 / 2. All together as for Laplace noise.
+cube, and its constant is within the same factor. So the chance of a miss is at most e^(1/b) times
+that of the cube with h less norm(l)_1 / 2. All together as for Laplace noise.
 
 Gaussian. V is Gaussian of standard deviation s norm(l) (to 1e-30 at the scales of a lattice); the
 half-width is a quantile. All intervals together: level^(1/m) for each (Sidak).
@@ -17,14 +17,14 @@ half-width is a quantile. All intervals together: level^(1/m) for each (Sidak).
 Several releases. V is a sum of their parts: Gaussian if all are, or else a Laplace sum and an
 independent Gaussian number, by the same inversion.
 
-Laplace. On the grid of the measurements themselves V has an exact law (`mechanisms.discrete`),
-where rows of L are small whole numbers times a unit. Elsewhere, a discrete Laplace number is the
-difference of two floors of exponentials, so V is within norm(l)_1 of the same sum of continuous
-ones, of which `laplace_sums` inverts the law. All intervals together: 1 - (1 - level) / m for each
-(Bonferroni). Where L is too large to be written out, products and weighted tables have few kinds of
-rows (`row_kinds`). Otherwise there is an upper bound: for given variance v of V the moment
-generating function is largest if one measurement has all of it, hence P(|V| > h) <=
-2 min_x e^(-x h) / (1 - x^2 v / 2).
+Laplace. On the grid of the measurements themselves V has an exact law (`mechanisms.discrete`), if
+rows of L are small integers times a unit. Otherwise, a discrete Laplace number is the difference of
+two floors of exponentials, so V is within norm(l)_1 of the same sum of continuous Laplace numbers,
+whose law `laplace_sums` inverts. All intervals together: 1 - (1 - level) / m for each (Bonferroni).
+If L is too large to be materialized, products and weighted tables have few kinds of rows
+(`row_kinds`). Otherwise there is an upper bound: for given variance v of V the moment generating
+function is largest if one measurement has all of it, hence P(|V| > h) <= 2 min_x e^(-x h) / (1 -
+x^2 v / 2).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def half_widths(noise: AnswerNoise, level: float, *, simultaneous: bool = False)
     m, r = queries.shape[0], law.units.size
     if law.kind is Noise.CUBE:
         check_entries("the reconstruction, which intervals of cube noise need,", (m, r))
-    entries = m * max(r, strategy.cells)  # of L, or of what it is computed from
+    entries = m * max(r, strategy.cells)  # of L, or of the matrices from which it is computed
     if entries > LARGEST_L and law.kind is not Noise.CUBE:
         kinds_of_rows = rows_by_kind(strategy, queries, LARGEST_L)
         if kinds_of_rows:
@@ -152,7 +152,7 @@ def cube_half_widths(rows: Array, scale: float, miss: float) -> Array:
 
 
 def _half_width(row: Array, r: int, miss: float) -> float:
-    """At b = 1, of weights in falling order, the first of which is 1."""
+    """At b = 1, of weights in decreasing order that begin with 1."""
     if row[0] == 0:
         return 0.0
     ends, masses = _law_of_size(row[row > 0])

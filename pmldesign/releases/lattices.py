@@ -2,24 +2,24 @@ r"""Strategies in whole numbers, for noise that is exact: Z and its units (`mech
 
 Stacks. A strategy that measures diag(w) (x)_i M_i of some tables (`strategies.structured.Term`):
 
-    exact     every M_i is whole, but for a power of two (counts, contrasts, trees): row j is
+    exact     every M_i is integer up to a power of two (counts, contrasts, trees): row j is
               c_j (x)_i M_i, c_j = round(2^k w_j), with the unit w_j / c_j
     rounded   f(x) = round(2^k R x): every M_i and w are rounded to whole numbers, of so many bits
-              more than the lattice has that R x is off by less than 1/8 unit a record; of these
-              the product is exact, whatever its number of digits, and rounded once
+              more than the lattice has that R x is off by less than 1/8 unit a record; their
+              product is exact, whatever its number of digits, and rounded once
 
 so that no entry of a difference of two images is more than `SLACK` units above that of R, and
 answers, of L of R, are off by half a unit a measurement and one a record at most. More precisely,
 let the rounded parts of a term be below 2^t_1, 2^t_2 ... and have p bits each: an entry of a column
 of R, a product of one entry of each, is off by less than `count` 2^(t_1 + t_2 + ... - p - 1).
 
-Blocks, coordinates at regions and running sums are rounded likewise; an identity with rows is
-rounded as it is, to a strategy of the same form. Running sums go by their recurrence,
+Blocks, coordinates at regions and running sums are rounded in the same way; an identity with rows
+is rounded as it is, to a strategy of the same form. Running sums go by their recurrence,
 
     (C x)_i = C_ii x_i + g_i^T z,      z <- lambda(i + 1) (z + x_i)      (K numbers of state)
 
 with all coefficients rounded to PRECISION bits after the point, and z after every step. Steps
-shrink what was before (0 <= lambda <= 1), so that z is off by n 2^-PRECISION at most, whatever x
+shrink the previous state (0 <= lambda <= 1), so that z is off by n 2^-PRECISION at most, whatever x
 is: n (1 + sum_k g_ik) 2^-PRECISION, with all coefficients, is far below half a unit.
 
 Counts at regions are multiplied by whole numbers: sensitivities are sums of whole numbers over
@@ -98,13 +98,13 @@ def lattice_of(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
     """A strategy in whole numbers.
 
     Args:
-        strategy: R, or R P beside what is public.
-        workload: A, beside what is public.
+        strategy: R, or R P given the invariants.
+        workload: A, given the invariants.
         bits: k; entries are at most about 2^k times those that the structure brings.
 
     Raises:
-        InvalidInputError: too large to be written out, where that is needed; or participation in
-            the steps of a stream.
+        InvalidInputError: too large to be materialized, if that is needed; or participation in the
+            steps of a stream.
     """
     people = rows_of(strategy.participation)
     measured = without_participation(strategy)
@@ -150,7 +150,7 @@ def _stack(strategy: Strategy, terms: Sequence[Term], measured: Strategy, bits: 
 
 
 def _whole(term: Term) -> _Whole | None:
-    """The term, if its factors are whole but for a power of two."""
+    """The term, if its factors are integer up to a power of two."""
     maps: list[Integers | Contrasts | None] = []
     weights = np.atleast_1d(term.weight)
     for factor in term.maps:
@@ -215,7 +215,7 @@ def _exact_lengths(
 
 @_lattice.register
 def _rows(strategy: IdentityAndRows, measured: Strategy, _: Workload, bits: int) -> Lattice:
-    """The identity and its rows, rounded: a strategy of the same form, which tells all cells."""
+    """The identity and its rows, rounded: a strategy of the same form and of full column rank."""
     if measured is not strategy or not len(strategy.rows):
         return _stack(strategy, strategy.terms, measured, bits)
     both, unit, _exact = rounded_matrix(np.vstack([strategy.diagonal, strategy.rows]), bits)
@@ -287,7 +287,7 @@ def _images(
     terms: Sequence[Term],
     of_tables: Callable[[Sequence[Integers]], Integers],
 ) -> tuple[Image, TableImage | None]:
-    """X -> Z x, and the tables that it needs where these are not all cells."""
+    """X -> Z x, and the tables that it needs if these are not all cells."""
     if not strategy.from_tables:
         return lambda x: of_tables([x] * len(terms)), None
     assert isinstance(strategy, StructuredStrategy)
@@ -334,7 +334,7 @@ class _Precision:
         return cls(top - bits, bits + more)
 
     def whole(self, part: Array, top: int) -> Integers:
-        """round(2^(p - top) M), below 2^p but for rounding; p is at most 62."""
+        """round(2^(p - top) M), below 2^p except for rounding; p is at most 62."""
         return np.rint(np.ldexp(part, self.precision - top)).astype(np.int64)
 
 
@@ -387,7 +387,7 @@ def _blocks(strategy: BlockStrategy, measured: Strategy, _: Workload, bits: int)
 def recurrence_lattice(
     strategy: RecurrentStrategy, measured: Strategy, _: Workload | None, bits: int
 ) -> Lattice:
-    """Running sums and ranges by their recurrence; what is public is taken out of the estimates."""
+    """Running sums and ranges by their recurrence; invariants are taken out of the estimates."""
     top = math.frexp(_farthest(measured, "l2"))[1]
     chain = strategy.factor
     diagonal, gains, decays = (
@@ -483,7 +483,7 @@ def _ordered_regions(strategy: RegionTablesStrategy, measured: Strategy, bits: i
 
 
 def matrix_lattice(strategy: Strategy, workload: Workload, bits: int) -> Lattice:
-    """A matrix, rounded where that leaves it in the row space of the workload."""
+    """A matrix, rounded if that leaves it in the row space of the workload."""
     matrix, public = strategy.matrix, workload.public
     rounded, unit, exact = rounded_matrix(matrix, bits)
     full = strategy.rank == strategy.cells - len(public.members)

@@ -1,8 +1,8 @@
-"""The manifest: what a reader of a published table may and must know, and nothing of the data.
+"""The manifest: the facts that readers of a published table may and must have, without any data.
 
-It has the guarantee, the noise, the sensitivity as an exact fraction, and hashes of what was
-agreed beforehand. Never in it: the number of records under add-remove, times, errors, which way a
-computation took, or anything else that depends on the data.
+It has the guarantee, the noise, the sensitivity as an exact fraction, and hashes of the terms that
+were agreed beforehand. It never contains the number of records under add-remove, times, errors, the
+path of a computation, or anything else that depends on the data.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def manifest_of(
     simultaneous: bool,
     post_processing: list[str],
 ) -> dict[str, Any]:
-    """What is published beside a table, ready for JSON."""
+    """The manifest of a table, ready for JSON."""
     mechanism = noise.mechanism
     m, n = mechanism.workload.shape
     return {
@@ -98,7 +98,7 @@ def manifest_of(
 
 
 def _of_pml(noise: ExactNoise) -> dict[str, Any]:
-    """What the loss under PML depends on, and what is left if alpha is wrong; nothing under DP.
+    """The distances behind the loss under PML, and the guarantee for wrong alpha; empty under DP.
 
     Distances are in units, rounded upwards: those of each cell from the ones after it, or of any
     cell from all others, with how many there are.
@@ -136,7 +136,7 @@ def not_private(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def promise_of(guarantee: Guarantee, cells: int, rows: PersonRows | None) -> dict[str, Any]:
-    """The guarantee in numbers and words, which say what a record is where a person has several."""
+    """The guarantee in numbers and words, which define a record if a person has several."""
     numbers = {key: getattr(guarantee, key) for key in guarantee.__dataclass_fields__}
     if not guarantee.published:
         numbers.pop("published", None)
@@ -166,7 +166,7 @@ def _strategy_digest(lattice: Lattice, cells: int) -> str:
 
 
 def workload_digest(workload: Workload, cells: int) -> str:
-    """SHA-256 of the queries, told by their answers on fixed histograms."""
+    """SHA-256 of the queries, identified by their answers on fixed histograms."""
     queries = workload.whole
     if cells <= MAX_PRODUCT_CELLS:
         return _image_digest(workload.matvec, cells)

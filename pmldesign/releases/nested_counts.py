@@ -1,9 +1,9 @@
 r"""Non-negative and whole counts of places that nest, closest to released ones, exactly.
 
-**Non-negative.** With X_nu the sum of the cells x >= 0 below the node nu, the least
-sum a_nu^2 (X_nu - t_nu)^2 / 2 is found up the tree and down again. The best parts of a whole have
-the same slope mu where they are not 0, so that their sum G(mu) is a sum of the sums of the parts;
-with its own term the whole has at X = G(mu) the slope
+**Non-negative.** With X_nu the sum of the cells x >= 0 below the node nu, the least sum a_nu^2
+(X_nu - t_nu)^2 / 2 is found up the tree and down again. The best parts of a whole have the same
+slope mu if they are not 0, so that their sum G(mu) is a sum of the sums of the parts; with its own
+term the whole has at X = G(mu) the slope
 
     lambda = mu + a^2 (G(mu) - t),        leaves: x = max(0, t + lambda / a^2).
 
@@ -11,10 +11,10 @@ Both are increasing and piecewise linear, of at most as many pieces as there are
 slope of the root is 0, that of a place with a public sum the one at which X is it, and mu of a
 whole is lambda of its parts. It takes one sort for each level.
 
-**Whole.** Every count is rounded up or down so that parts add up: of the parts of a whole, which is
-k more than they are when all are rounded down, the k go up that cost least, and what an up or down
-costs below is known on the way up the tree. No such rounding is closer to the counts. Fixed-point
-sums are exact.
+**Whole.** Every count is rounded up or down so that parts add up: if a whole is k more than the sum
+of its parts rounded down, the k parts that cost least are rounded up, and the cost of each choice
+below is known on the way up the tree. No such rounding is closer to the counts. Fixed-point sums
+are exact.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def closest_regions(
     """The cells x >= 0 whose counts are closest to those of the cells without negative ones.
 
     Args:
-        regions: what was released.
-        cells: the estimate of which the counts were released, shape (n,).
+        regions: the released counts.
+        cells: the estimate whose counts were released, shape (n,).
         public: sums of places that are public.
     """
     tree, totals = regions.tree, None
@@ -135,7 +135,7 @@ def closest_regions(
 def rounded_regions(
     regions: RegionsWorkload, cells: Array, public: PublicCounts | None = None
 ) -> Array:
-    """Whole cells of which all counts are rounded up or down; arguments as `closest_regions`."""
+    """Integer cells with all counts rounded up or down; arguments as `closest_regions`."""
     nearest = None if public is None else _public_nodes(regions.tree, public)
     return rounded_cells(regions.tree, regions.scales**2, cells, nearest)
 
@@ -181,7 +181,7 @@ def closest_cells(tree: Tree, squares: Array, targets: Array, totals: Array | No
 
 
 def rounded_cells(tree: Tree, squares: Array, cells: Array, nearest: Flags | None = None) -> Array:
-    """Whole cells of which every sum is rounded up or down, closest to what they were, shape (n,).
+    """Integer cells with every sum rounded up or down, closest to the given ones, shape (n,).
 
     Args:
         tree: the places.

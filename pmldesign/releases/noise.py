@@ -3,12 +3,12 @@ r"""Exact noise on a lattice strategy, at the scale that keeps the guarantee of 
 Laplace. eta_i discrete Laplace of parameter b in units of the lattice. With Delta the largest l1
 distance of Z x of neighbours, P(y | x) / P(y | x') <= e^(Delta / b), and b is rounded upwards:
 Fraction(Delta) / Fraction(b) <= epsilon, for the float64 and for the decimal number that it is
-written as: three releases of 0.1 cost at most 0.3. Corollary 1 for PML holds likewise, for all
+written as: three releases of 0.1 cost at most 0.3. Corollary 1 for PML also holds, because all
 normalisers are equal. The variance 2 q / (1 - q)^2, q = e^(-1/b), is below 2 b^2, the more so the
-coarser the lattice: where what is measured is whole, it may be on its own grid
+coarser the lattice: integer measurements can have integer-valued Laplace noise
 (`mechanisms.discrete`).
 
-Cube. eta discrete on the lattice with P(eta) proportional to e^(-max|eta_i| / b); b likewise, with
+Cube. eta discrete on the lattice with P(eta) proportional to e^(-max|eta_i| / b); b as above, with
 the largest l_inf distance.
 
 Gaussian. eta_i discrete Gaussian of parameter s, s^2 = sigma^2 + 4, sigma that of the continuous
@@ -26,7 +26,7 @@ Mixtures. Where a record may be a mixture of cells with weights that are whole m
 are convex, so none is longer than D times a column of Z, nor two farther apart than D times two
 columns: sensitivities are D (for squares D^2) times those of cells, and units are divided by D.
 
-Without a calibration (PML with a vacuous guarantee, or none) there is no release.
+Without a calibration (PML with a vacuous guarantee, or no guarantee) a release is refused.
 
 Answers. Measurement j is off by u_j eta_j, u_j the units, and an answer by sum_j L_ij u_j eta_j,
 whose law is published. Several releases have a law for each run of measurements.
@@ -78,13 +78,13 @@ LATTICE_LOSS = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class NoiseLaw:
-    """Discrete noise on some measurements, independent but for the cube.
+    """Discrete noise on some measurements, independent except for the cube.
 
     Attributes:
         kind: Gaussian, Laplace or cube.
         scale: s or b, in units.
         units: u, shape (r,).
-        own_grid: whether what is measured is whole without any rounding.
+        own_grid: whether the measurements are integers without any rounding.
     """
 
     kind: Noise
@@ -133,14 +133,14 @@ class ExactNoise:
     """A mechanism whose measurements are whole numbers with exact noise.
 
     Attributes:
-        mechanism: the design: what is asked, its strategy, noise and guarantee.
+        mechanism: the design: its queries, strategy, noise and guarantee.
         lattice: Z and its units.
         bits: k; on the grid of the measurements themselves the bits of the entries of Z.
         sensitivity: l1 distance (Laplace), l_inf distance (cube) or squared l2 distance (Gaussian)
             of Z x of neighbours, who differ in all rows of a person.
         exact: whether that is exact, or rounded upwards.
         scale: b, or s, in units of the lattice.
-        continuous: sigma, likewise; b for Laplace and cube noise.
+        continuous: sigma, in units of the lattice; b for Laplace and cube noise.
         denominator: D: counts are whole multiples of 1/D.
     """
 
@@ -172,7 +172,7 @@ class ExactNoise:
 
     @property
     def on_own_grid(self) -> bool:
-        """Whether what is measured is whole without any rounding."""
+        """Whether the measurements are integers without any rounding."""
         return self.mechanism.own_grid
 
     @property
@@ -242,7 +242,7 @@ def exact_noise(mechanism: Mechanism, *, denominator: int = 1) -> ExactNoise:
         denominator: D: a record is a mixture of cells in parts of 1/D; 1 under PML.
 
     Raises:
-        InvalidInputError: there is no guarantee, or no noise, or D does not fit the guarantee.
+        InvalidInputError: the guarantee or the noise is missing, or D does not fit the guarantee.
     """
     if mechanism.calibration is None or mechanism.scale == 0:
         raise InvalidInputError("a release needs a guarantee that asks for noise; pass `epsilon`")

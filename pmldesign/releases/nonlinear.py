@@ -13,10 +13,10 @@ of the measured T there over the slope of T, a function of published numbers alo
 
 The interval is Fieller's. At the true t the measured T(t) is noise alone, of a known law. So t is,
 at the level, among all t with abs(T(t)) <= h(t), h(t) the half-width of an interval for the noise
-of T(t), whatever the number of people: around 0 as well, where the whole range is left. Noise here
-has symmetric log-concave laws, of which half-widths are norms [B]: h is convex, and straight lines
-between the t_k are above it. The ends of the interval are where lines cross. In a bin without an
-end there is no estimate, and the interval has one end only.
+of T(t), whatever the number of people: around 0 as well, which leaves the whole range. Noise here
+has symmetric log-concave laws, whose half-widths are norms [B]: h is convex, and straight lines
+between the t_k are above it. The ends of the interval are where lines cross. A bin without an end
+has no estimate, and an interval with one end only.
 
 References:
     Fieller, Some problems in interval estimation, JRSS B 16, 1954.
@@ -47,8 +47,8 @@ class Roots:
     """The ratios or quantiles of a product of queries, before the data are read.
 
     Attributes:
-        root: how T is made of what is asked.
-        rows: of the answers to what is asked.
+        root: how T is made of the measured queries.
+        rows: of the answers to the measured queries.
         before: queries on the attributes before.
         widths: h at the t_k, shape (K + 1, number).
         spreads: standard deviations of T(t_k), shape (K + 1, number).
@@ -160,7 +160,7 @@ def roots_of(
 
     Args:
         noise: of the release.
-        queries: what is asked.
+        queries: the queries that are asked.
         level: of the intervals.
         simultaneous: all intervals of the table together, rather than each.
     """
@@ -186,7 +186,7 @@ def roots_of(
 
 
 def with_roots(table: ReleasedTable, parts: Sequence[Roots | slice], raw: Array) -> ReleasedTable:
-    """The table with ratios and quantiles instead of what they are made of.
+    """The table with ratios and quantiles instead of their parts.
 
     Args:
         table: of all answers, linear ones, with the labels of the new one.

@@ -1,20 +1,21 @@
 r"""Non-negative and whole numbers from released answers, consistent with each other.
 
-Non-negative: the histogram x >= 0 of which the answers are closest to the released ones, none of
-which is below 0 where A has no negative entry,
+Non-negative: the histogram x >= 0 whose answers are closest to the released ones, with max(y, 0) as
+the target, since no true answer is below 0 if A has no negative entry,
 
     min_{x >= 0} || A x - max(y, 0) ||_2^2,
 
 by L-BFGS-B (scipy) from the clamped cells, so that it is never farther than those. The true answers
-are among the A x, a convex set, so that its nearest point is no farther from them than max(y, 0)
-is: the squared errors of all answers add up to no more than those of clamped answers, whatever the
-noise was. Weights 1/s_i^2 would not do: many small cells, which can only move up, then outweigh
-their sums. Where sums of cells are public, x is scaled to them, group by group.
+are in the set of all A x. It is convex, so that its point nearest to max(y, 0) is at most as far
+from the true answers as max(y, 0) is: the squared errors of all answers add up to no more than
+those of clamped answers, whatever the noise was. Weights 1/s_i^2 would not do: many small cells,
+which can only move up, then outweigh their sums. Where sums of cells are public, x is scaled to
+them, group by group.
 
 Running sums over all cells need no iteration: A x ranges over all sums that never fall, from 0, and
-the closest ones are an isotonic regression; with a public number of records N, but for the last,
-the one of sums between 0 and N, which is that of all cut at N. Neither do counts of regions
-(`nested_counts`), which are then rounded up or down.
+the closest ones are an isotonic regression. With a public number of records N, the sums except the
+last are the isotonic regression between 0 and N, which is the unrestricted one cut at 0 and N.
+Counts of regions (`nested_counts`) need no iteration either; they are then rounded up or down.
 
 Whole: the way whose answers are closest, in the same sense. Either cells are rounded in their order
 so that every running sum is rounded to the nearest whole number; ranges of cells move by at most 1.
@@ -22,9 +23,9 @@ Or cells are rounded down, and those with the largest remainders up, so that the
 the nearest whole number; no histogram of that sum is closer to the cells. Or, unless their sum is
 public, every cell is rounded by itself. All keep non-negative cells non-negative.
 
-Intervals stay those of the noise, cut by what is known of every query alone (at least 0, at most
-what a public number of records can add up to, whole); they are widened to hold the new estimate. A
-program over all intervals at once would not be valid. Nothing here sees the data.
+Intervals stay those of the noise, cut by the known limits of each query by itself (at least 0, at
+most the largest sum that a public number of records allows, integer); they are widened to hold the
+new estimate. A program over all intervals at once would not be valid. Nothing here sees the data.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array
 
 HEAVY = 10.0
-"""What a public sum weighs beside an answer; the minimum is then scaled to it."""
+"""Weight of a public sum relative to an answer; the minimum is then scaled to it."""
 PROJECTION_STEPS = 1000
 """Of L-BFGS-B; 10^5 cells with sums by row, column and all took 612 and 10 s, without all 146."""
 
@@ -54,7 +55,7 @@ def nonnegative_cells(
     """A histogram without negative cells that explains the answers, shape (n,).
 
     Args:
-        workload: A, what was released.
+        workload: A, the released queries.
         cells: the estimate of x whose answers A x were released.
         public: sums of cells that are public.
     """
@@ -134,13 +135,13 @@ def nearest_whole(cells: Array) -> Array:
 def cut_intervals(
     lower: Array, upper: Array, estimate: Array, *, largest: Array | float | None, whole: bool
 ) -> tuple[Array, Array]:
-    """The ends of the intervals, cut by what is known of every query, around the estimate.
+    """The ends of the intervals, cut by the known limits of every query, around the estimate.
 
     Args:
-        lower: shape (m,), and likewise upper and estimate.
-        upper: likewise.
-        estimate: likewise.
-        largest: what an answer can be at most, where it is at least 0; else None.
+        lower: shape (m,).
+        upper: shape (m,).
+        estimate: shape (m,).
+        largest: the largest possible answers, if answers are at least 0; else None.
         whole: whether answers are whole numbers.
     """
     if whole:

@@ -1,16 +1,16 @@
 r"""A draft of a schema that is private: its keys and cuts come from noisy counts above a threshold.
 
 Of each of C columns the counts c_v of all values that occur are looked at, and those of all ranges
-of numbers [2^i, 2^(i+1)), their negatives, and 0: 2 C histograms, of which a record changes one
-count each. With the discrete Laplace noise Z of parameter b, q = e^(-1/b), a value is published if
+of numbers [2^i, 2^(i+1)), their negatives, and 0: 2 C histograms; a record changes one count of
+each. With the discrete Laplace noise Z of parameter b, q = e^(-1/b), a value is published if
 
     c_v + Z >= t,     P(1 + Z >= t) = q^(t - 1) / (1 + q) <= delta / (2 C),
 
 so that a value of one record alone is published with at most that probability. One more record
 changes the counts of other values by 1: each histogram is (1/b, delta / (2 C))-private, all of them
-(epsilon, delta) for b >= 2 C / epsilon [1]. Everything else is made of what was published: keys
-where these have most of the records, else cuts over the published ranges, and "other" takes the
-rest. Equal values have one label (`people.values`), so that no record's spelling is published.
+(epsilon, delta) for b >= 2 C / epsilon [1]. Everything else is made of the published values: keys
+if these have most of the records, else cuts over the published ranges, and "other" takes the rest.
+Equal values have one label (`people.values`), so that no record's spelling is published.
 
 References:
     [1] Korolova, Kenthapadi, Mishra and Ntoulas, Releasing search queries and clicks privately,
@@ -96,7 +96,7 @@ def private_draft(
     output: PathName | None = None,
     sampler: Sampler = draw,
 ) -> dict[str, Any]:
-    """A schema of which nothing depends on a single record but by the guarantee.
+    """A schema that depends on a single record only as far as the guarantee allows.
 
     Args:
         data: a path, or a data frame.
@@ -216,7 +216,7 @@ def _drawn(
 def _entry(
     values: Mapping[str, int], ranges: Mapping[tuple[float, float], int]
 ) -> dict[str, Any] | None:
-    """The keys or cuts of an attribute, of what was published alone; None where that is nothing."""
+    """The keys or cuts of an attribute, made only of published values; None without any."""
     numbers = [number for number in map(_number, values) if number is not None]
     known = sum(values.values()) >= MOST_COVERED * sum(ranges.values())
     if ranges and not (values and known and len(values) <= MOST_KEYS):

@@ -1,13 +1,14 @@
-r"""What a release may say exactly: the numbers of records that the guarantee calls public.
+r"""Exact numbers in a release: the numbers of records that the guarantee declares public.
 
-Under replace that is N, the number of all records; beside known answers (`workloads.public`) it is
-the number N_g of records in each group of cells that they count alike, and with these the known
-answers themselves. With n_g cells in group g
+Under replace that is N, the number of all records. Given invariants (`workloads.public`) it is the
+number N_g of records in each group of cells that the invariants count equally, and so the
+invariants themselves. With n_g cells in group g
 
     x = sum_g c_g N_g / n_g 1_g + P x,
 
-and what is measured with noise is of P x alone. Groups of a partition have c_g = 1; several public
-tables have the cells of each as groups, and those of what they have in common with other c_g.
+and the noisy measurements are of P x only. Groups of a partition have c_g = 1; several public
+tables have the cells of each as groups, and the cells of their common tables as groups with other
+c_g.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class PublicCounts:
         return np.asarray((np.abs(matrix - means) <= close).all(axis=1))
 
     def largest(self, queries: Workload) -> Array:
-        """What every answer is at most, where no coefficient is negative; shape (m,)."""
+        """The largest possible value of every answer, if no coefficient is negative; shape (m,)."""
         if len(self.groups) == 1 or queries.shape[1] > WRITTEN_CELLS or not self.partition:
             return queries.row_sizes() * self.total
         matrix = queries.to_dense()
@@ -136,14 +137,14 @@ class PublicCounts:
         return np.stack(most, axis=1) @ np.array(self.counts, dtype=np.float64)
 
     def tops(self, tree: Tree) -> Flags | None:
-        """The places whose sums are public, shape (P,); None where groups are no places."""
+        """The places whose sums are public, shape (P,); None if groups are not places."""
         if not self.partition:
             return None
         groups = self.in_cells(np.arange(float(len(self.groups))), tree.cells).astype(np.intp)
         return tops_of(tree, Public("groups", groups=groups))
 
     def rows(self, schema: Schema | None) -> list[dict[str, str | int]]:
-        """The public table beside known answers: labels, cells (from 0) and records of groups."""
+        """The public table of the invariants: labels, cells (from 0) and records of groups."""
         listed = [
             (group, count)
             for group, count in zip(self.groups, self.counts, strict=True)
@@ -156,12 +157,12 @@ class PublicCounts:
 
 
 def _beside(labels: dict[str, str], **numbers: str | int) -> dict[str, str | int]:
-    """Labels and numbers; what an attribute is called already has a mark behind it."""
+    """Labels and numbers; a name that an attribute already has gets a mark behind it."""
     return {**labels, **{name + "_" * (name in labels): n for name, n in numbers.items()}}
 
 
 def groups_of(public: Public) -> tuple[tuple[Indices | slice, ...], tuple[int, ...]]:
-    """The groups of which numbers of records are public, and c_g; both empty for none."""
+    """The groups whose numbers of records are public, and c_g; both empty without any."""
     if not public.several:
         return public.members, ()
     groups: list[Indices | slice] = []

@@ -2,9 +2,9 @@
 
 The order: the mechanism is put on its lattice, the ledger may refuse, data are read and checked,
 the cost is written to the ledger, and only then noise is drawn. Signals wait from the payment until
-the release is there, and in its file where that is named. What comes after the measurements
-is a function of them, and of the number of records where that is public. All of a release that does
-not depend on the data is made first (`prepare`).
+the release is there, and in its file if one is named. All later steps are functions of the
+measurements, and of the number of records if that is public. The parts of a release that do not
+depend on the data are made first (`prepare`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Prepared:
         noise: the mechanism on its lattice.
         schema: of the people; None for a histogram.
         widths: half-widths of the intervals, shape (m,).
-        manifest: what is published beside the table.
+        manifest: the facts published with the table.
         nonnegative: whether cells may not be negative.
         integers: whether cells are to be whole.
         parts: for each product its ratios or quantiles, or the rows of its answers; () if all
@@ -83,7 +83,7 @@ class Prepared:
         return 1 if self.schema is None else self.schema.denominator
 
     def counts(self, data: Any, *, key: str | None = None) -> Integers | TableCounts:
-        """The histogram of the data times D, or their tables where that is too large; checked.
+        """The histogram of the data times D, or their tables if it is too large; checked.
 
         Args:
             data: as `release`.
@@ -198,7 +198,7 @@ def for_people(noisy: Mechanism, schema: Schema) -> Mechanism:
     """The mechanism with the noise for the rows of a person in the schema.
 
     Raises:
-        InvalidInputError: the guarantee speaks of single rows.
+        InvalidInputError: the guarantee is about single rows.
     """
     rows = rows_of(noisy.strategy.participation)
     if rows == schema.participation:
@@ -237,10 +237,10 @@ def number_of(counts: Integers | TableCounts) -> int:
 
 
 def require_whole_people(rows: int, noise: ExactNoise) -> None:
-    """Refuse a number of rows that people with k rows each cannot have, where it is public.
+    """Refuse a public number of rows that people with k rows each cannot have.
 
     Raises:
-        InvalidInputError: it is no multiple of k.
+        InvalidInputError: it is not a multiple of k.
     """
     people = noise.lattice.rows
     k = 1 if people is None else people.times
@@ -281,7 +281,7 @@ def release(
         level: of the intervals, in (0, 1).
         simultaneous: whether all intervals hold together.
         nonnegative: no negative cells, all answers consistent (`post_processing`).
-        integers: whole cells, likewise.
+        integers: integer cells, all answers consistent (`post_processing`).
         ledger: of what releases about these people have cost: a file, or a database that several
             machines share (postgresql://...), or a `Ledger`; data are a path then.
         budget: with which a new ledger begins, such as "epsilon=3,delta=1e-6".

@@ -42,19 +42,19 @@ EXACT = 2.0**52
 """Sums of whole numbers below are exact in float64, with a bit to spare."""
 FORMATS = (".csv", ".parquet")
 NUMBERS = ("estimate", "standard_deviation", "lower", "upper")
-"""Columns beside the labels."""
+"""Columns next to the labels."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Release(Drawn, Displayed):
-    """Published numbers: a table, and the manifest beside it.
+    """Published numbers: a table and its manifest.
 
     Attributes:
         table: a row for each query.
-        manifest: what is published beside it.
-        known: a row for each group of cells that known answers tell apart, with the exact number
+        manifest: the facts published with it.
+        known: a row for each group of cells that the invariants distinguish, with the exact number
             of its records.
-        measurements: what was measured, for further questions.
+        measurements: the noisy measurements, for further questions.
         library: of the data frame that was released, "pandas" or "polars"; None for other data.
     """
 
@@ -68,7 +68,7 @@ class Release(Drawn, Displayed):
         """The table as a data frame of the library of the data, else of pandas if installed.
 
         Raises:
-            InvalidInputError: there is no such library.
+            InvalidInputError: the library is unknown.
         """
         return self.table.to_frame(self.library)
 
@@ -86,10 +86,10 @@ class Release(Drawn, Displayed):
         return html_table(title, facts) + self.table.html()
 
     def save(self, path: PathName) -> tuple[Path, ...]:
-        """Write the manifest beside the table, and the table last: its name appears at the end.
+        """Write the manifest next to the table, and the table last: its name appears at the end.
 
-        The manifest has the hash of its table, so that an older table is told from its own. Smaller
-        tables beside an older one are not left beside a new one that has none.
+        The manifest has the hash of its table, which distinguishes it from an older table. Smaller
+        tables of an older release are removed if the new one has none.
 
         Args:
             path: .csv or .parquet.
@@ -142,7 +142,7 @@ def manifest_path(path: PathName) -> Path:
 
 
 def beside_path(path: PathName, name: str) -> Path:
-    """Where a smaller table beside a table is: "known"."""
+    """The path of a smaller table that accompanies a table: "known"."""
     return Path(path).with_suffix(f".{name}.csv")
 
 
@@ -200,13 +200,13 @@ class ReleasedTable(Displayed):
 
     Attributes:
         labels: for each attribute the label of every query; {"query": numbers} without a schema.
-        estimate: shape (m,); NaN where it is missing.
+        estimate: shape (m,); NaN if it is missing.
         standard_deviation: of the noise, shape (m,).
         lower: ends of the intervals, shape (m,).
-        upper: likewise.
+        upper: ends of the intervals, shape (m,).
         decimals: how many digits after the point estimates and intervals have, one number for all
             or shape (m,).
-        tables: what the products of the queries are called, with the rows of each; () for one.
+        tables: the names of the products of the queries, with the rows of each; () for one.
     """
 
     labels: dict[str, list[str]]
@@ -242,8 +242,8 @@ class ReleasedTable(Displayed):
     def without_noisy(self, relative_error: float) -> ReleasedTable:
         """The table without estimates below their standard deviation over `relative_error`.
 
-        It is a function of what is published. Intervals stay: left out where the noise made an
-        estimate small, the others would cover less often than they say.
+        It is a function of the published numbers. Intervals stay: if those with small estimates
+        were left out, the others would cover less often than stated.
         """
         noisy = ~(self.standard_deviation <= relative_error * np.abs(self.estimate))
         return replace(self, estimate=np.where(noisy, np.nan, self.estimate))
@@ -280,7 +280,7 @@ class ReleasedTable(Displayed):
             library: "pandas" or "polars", for one of them.
 
         Raises:
-            InvalidInputError: there is no such library.
+            InvalidInputError: the library is unknown.
         """
         columns = self.columns()
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
@@ -354,7 +354,7 @@ def check_table_path(path: PathName) -> None:
 
 
 def decimals_for(cells: int, deviations: Array, size: float) -> int:
-    """Digits after the point: fine beside the noise, with sums that are exact.
+    """Digits after the point: fine relative to the noise, with sums that are exact.
 
     Args:
         cells: that a query may sum.

@@ -21,7 +21,7 @@ So
 
 Geometric numbers are the discrete Laplace numbers that are not negative (OpenDP's, exact); the
 fraction and the uniform numbers are made of whole numbers from the operating system, which draws
-again what is out of range. Nothing is rounded.
+numbers out of range again. Nothing is rounded.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Below = Callable[[int], int]
 
 
 def draw(noise: Noise, scale: float, count: int) -> Integers:
-    """Noise of whole numbers, shape (count,); independent but for the cube.
+    """Integer noise, shape (count,); independent except for the cube.
 
     Raises:
         InvalidInputError: a scale of 0, or above LARGEST_SCALE.
@@ -73,7 +73,7 @@ def privacy_map(noise: Noise, scale: float, sensitivity: int) -> float:
     """What OpenDP says of the noise: epsilon (Laplace), or rho of zCDP (Gaussian).
 
     Args:
-        noise: of which kind.
+        noise: its kind.
         scale: in whole numbers.
         sensitivity: the l1 distance (Laplace) or the square of the l2 distance (Gaussian).
     """

@@ -1,4 +1,4 @@
-"""The account of a ledger: what it began with, what was paid, and the statements that keep both.
+"""The account of a ledger: its initial terms, its payments, and the SQL statements for both.
 
 One table has a row for each ledger, another one a row for each payment. A ledger is a SQLite file,
 or in a PostgreSQL database that several machines share and that has the ledgers of many people;
@@ -8,11 +8,11 @@ back.
 A payment has a place, and the place is a part of the primary key. A process that pays has read all
 payments before that place. Of two that write to the same place one is refused, reads the payment of
 the other, and decides again; in SQLite the second one waits until the first has written. A planned
-release is unique likewise. A payment is on the disk when its transaction ends: `synchronous =
-EXTRA` of SQLite, `synchronous_commit` of PostgreSQL.
+release is unique in the same way. A payment is on the disk when its transaction ends: `synchronous
+= EXTRA` of SQLite, `synchronous_commit` of PostgreSQL.
 
-A damaged file, a place without a payment and a number that is none refuse every release: then
-nobody knows what was spent.
+With a damaged file, a place without a payment or an invalid number, every release is refused,
+because the amount spent is unknown.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ PAYMENT = ("place", "released", "pure", "squared_ratio", "delta", "planned", "da
 COSTS = ("pure", "squared_ratio", "delta")
 FRACTION = re.compile(r"[0-9]{1,4000}(/0*[1-9][0-9]{0,3999})?")
 SERVERS = {"postgresql": "SET LOCAL synchronous_commit TO on"}
-"""Databases that several machines share, and what makes a transaction durable there."""
+"""Databases that several machines share, with the setting that makes a transaction durable."""
 
 
 Ask = Callable[[str, Mapping[str, Any]], Any]
@@ -82,7 +82,7 @@ class FileStore:
 
     @contextmanager
     def transaction(self, *, write: bool) -> Iterator[Ask | None]:
-        """One transaction; without `write` None if there are no tables yet.
+        """One transaction; without `write` None if the tables do not exist yet.
 
         Raises:
             FileError: the file cannot be read or written, or is damaged.
@@ -159,7 +159,7 @@ class Payment:
     """A release that was paid for.
 
     Attributes:
-        released: what was released, in words.
+        released: description of the release, in words.
         cost: of it.
         data: HMAC-SHA256 of the content of the data.
         day: of the payment, in UTC.
@@ -214,7 +214,7 @@ class Account:
         return Left(0.0, 0.0, 0.0, 0.0, Plan(tuple(rest)).text if rest else "nothing")
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """All of it except the keys: what it began with, then each payment, with exact costs."""
+        """All of it except the keys: its initial terms, then each payment, with exact costs."""
         plan = None if self.plan is None else self.plan.to_json()
         said = {
             "population": self.population,
@@ -232,7 +232,7 @@ class Account:
 
         Raises:
             InvalidInputError: the release is about another unit of privacy, or not in the plan.
-            InfeasibleError: there is no room.
+            InfeasibleError: the budget has no room.
         """
         if charge.unit != self.unit:
             raise InvalidInputError(
@@ -246,7 +246,7 @@ class Account:
         return charge.cost
 
     def no_room(self, asked: str) -> InfeasibleError:
-        """The refusal of a release for which there is no room, with what would fit."""
+        """The refusal of a release that exceeds the budget, with the cost that would fit."""
         before = f"those before it have {cost_text(self.spent)}, " if self.payments else ""
         return InfeasibleError(
             f"the budget has no room: {asked}, {before}the budget is {budget_text(self.budget)};"
@@ -316,7 +316,7 @@ def _payment(place: int, row: Any) -> Payment:
     texts = (released, pure, squared_ratio, delta, data, day)
     if found != place or type(planned) not in (int, type(None)):
         raise ValueError
-    "".join(texts)  # TypeError if one is no text
+    "".join(texts)  # TypeError if one is not a string
     cost = Cost(_fraction(pure), _fraction(squared_ratio), _fraction(delta), planned)
     return Payment(released, cost, data, day)
 

@@ -1,4 +1,4 @@
-"""What releases cost, and what they may cost together (`ledger` has the rule of composition)."""
+"""Costs of releases, and the limit of their total (`ledger` has the rule of composition)."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Cost:
     Attributes:
         pure: epsilon of Laplace noise.
         squared_ratio: mu^2 of Gaussian noise.
-        delta: of a release with Laplace noise that is epsilon-private but for this.
-        planned: its number in the plan, where there is one.
+        delta: of a release with Laplace noise that is (epsilon, delta)-private.
+        planned: its number in the plan, if there is one.
     """
 
     pure: Fraction
@@ -85,10 +85,10 @@ class Charge:
     """What a ledger is to pay for.
 
     Attributes:
-        release: what is released, in words.
+        release: description of the release, in words.
         unit: of privacy.
         cost: of all of it.
-        noise: of a table; None for what no plan contains.
+        noise: of a table; None for releases that a plan cannot contain.
     """
 
     release: str

@@ -80,7 +80,7 @@ Published = TypeVar("Published")
 
 @dataclass(frozen=True, repr=False)
 class Ledger(Displayed):
-    """Which ledger pays for a release, and what a new one begins with.
+    """The ledger that pays for a release, and the initial terms of a new one.
 
     Attributes:
         place: a path, or the address of a PostgreSQL database that several machines share.
@@ -175,7 +175,7 @@ class Ledger(Displayed):
         """What a new ledger begins with.
 
         Raises:
-            InvalidInputError: there is no budget.
+            InvalidInputError: the budget is missing.
             InfeasibleError: the plan is more than the budget.
         """
         if self.limits is None:
@@ -196,7 +196,7 @@ class Ledger(Displayed):
         """What is published of data, after the ledger has paid: refuse, read, pay, then draw.
 
         Args:
-            charge: what is to be paid for.
+            charge: the release to pay for.
             data: a file, or a name that stands for a table of a database.
             read: the data, checked; with `selection_key` where rows of a person are chosen.
             publish: draws the noise; signals wait from the payment until it is done.
@@ -204,7 +204,7 @@ class Ledger(Displayed):
         Raises:
             FileError: the ledger or the data cannot be read or written.
             InvalidInputError: other data than a file, people, unit, budget or plan.
-            InfeasibleError: there is no room.
+            InfeasibleError: the budget has no room.
         """
         if not isinstance(data, str | Path):
             raise InvalidInputError("a ledger is kept for a file of data; give its path")
@@ -221,8 +221,8 @@ class Ledger(Displayed):
         """Pay for a release; nothing may be drawn before this returns.
 
         Args:
-            charge: what is paid for.
-            seen: the ledger before the data were read; what it begins with if it is new.
+            charge: the release that is paid for.
+            seen: the ledger before the data were read; its initial terms if it is new.
             mark: of the data.
 
         Returns:
@@ -278,7 +278,7 @@ def read_ledger(place: PathName, population: str | None = None) -> Account:
     """A ledger as it is.
 
     Raises:
-        FileError: there is none, it cannot be read, or it is damaged.
+        FileError: the ledger is missing, cannot be read, or is damaged.
         InvalidInputError: it is about other people.
     """
     account = Ledger(place, population).account()
@@ -288,10 +288,11 @@ def read_ledger(place: PathName, population: str | None = None) -> Account:
 
 
 def ledger_of(place: Ledger | PathName | None, **told: Any) -> Ledger | None:
-    """The ledger with what is told of it; None without one.
+    """The ledger with the given arguments; None without a ledger.
 
     Raises:
-        InvalidInputError: something is told, and there is no ledger, or one that contains it.
+        InvalidInputError: arguments are given without a ledger, or with a `Ledger`, which already
+            contains them.
     """
     given = [name for name, value in told.items() if value is not None and value is not False]
     if isinstance(place, Ledger):
@@ -351,7 +352,7 @@ def _costs_of(guarantee: Guarantee) -> dict[str, Cost]:
 def share_of(
     ledger: Ledger, share: float, noise: str = "auto", neighbours: str | None = None
 ) -> PureDP | GaussianDP:
-    """The guarantee of a release that takes a share of what a ledger has left.
+    """The guarantee of a release that takes a share of the remaining budget of a ledger.
 
     A share q may be taken for ever, such as once a year: of epsilon, or of mu^2, which adds up
     exactly. After t shares (1 - q)^t is left, whatever was asked and seen in between: the limits

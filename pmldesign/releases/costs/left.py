@@ -1,8 +1,8 @@
 r"""What is left of a budget: the largest release that still fits, in each privacy definition.
 
-Laplace noise: what is left of "pure". Gaussian noise: the largest mu with
+Laplace noise: the remainder of "pure". Gaussian noise: the largest mu with
 
-    delta_(mu')(epsilon - pure) <= delta,    mu'^2 = mu^2 + what was spent,
+    delta_(mu')(epsilon - pure) <= delta,    mu'^2 = mu^2 + the mu^2 spent so far,
 
 by bisection, rounded down; rho = mu^2 / 2, and the epsilon at a delta that mu has.
 """
@@ -37,7 +37,7 @@ class Left:
         mu: of Gaussian noise.
         delta: at which `gaussian_epsilon` is; 0 if no Gaussian noise fits.
         gaussian_epsilon: of Gaussian noise.
-        plan: what is left of a plan, in words; None without one.
+        plan: the remaining releases of a plan, in words; None without a plan.
     """
 
     epsilon: float

@@ -1,4 +1,4 @@
-r"""Plans: the noise of several releases, fixed before the first, and what they satisfy together.
+r"""Plans: the noise of several releases, fixed before the first, and their joint guarantee.
 
     plan = term { "+" term },    term = [ count "*" ] noise
 
@@ -70,7 +70,7 @@ class PlannedNoise:
     """The noise of one release.
 
     Attributes:
-        noise: of which kind.
+        noise: its kind.
         ratio: epsilon of Laplace noise, mu of Gaussian noise.
     """
 
@@ -210,14 +210,14 @@ class Plan(Displayed):
         return total
 
     def next_for(self, noise: ExactNoise, used: Iterable[int]) -> int:
-        """The number of a planned release that was not made, with the most noise that is no more.
+        """The number of an unused planned release: the most noise not above that of `noise`.
 
         Args:
             noise: of the release that is asked for.
             used: the numbers of those that were made.
 
         Raises:
-            InvalidInputError: there is none.
+            InvalidInputError: no planned release fits.
         """
         taken = set(used)
         left = [number for number in range(len(self.releases)) if number not in taken]

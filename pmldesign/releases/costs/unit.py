@@ -28,7 +28,8 @@ class Unit:
         neighbours: "add-remove" or "replace".
         person: the columns that identify a person, in alphabetical order; none if rows do.
         rows: how many rows of one person count, at most.
-        one_per: of what one row of a person counts, at most: "cell", an attribute, or sizes.
+        one_per: the value for which at most one row of a person counts: "cell", an attribute, or
+            sizes.
         invariants: the public answers, with a hash of their groups; "" without any.
     """
 

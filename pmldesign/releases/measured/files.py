@@ -1,4 +1,4 @@
-"""Files of measurements: a strategy file of what was measured, with the noisy values beside it.
+"""Files of measurements: a strategy file of the measurements, with their noisy values.
 
 The header of the strategy has four more entries, and the arrays three more:
 
@@ -68,7 +68,7 @@ def read_measurements(*paths: PathName, schema: Any = None) -> Measurements:
     Args:
         paths: one file, or several of the same people.
         schema: of the release, a path or a dictionary; without it the queries that were released
-            are known by name only where they need none.
+            are known by name only if they need no schema.
 
     Raises:
         FileError: a file is missing, damaged, or holds no measurements.
@@ -156,7 +156,7 @@ def _measurements(
 def _queries(
     header: dict[str, Any], manifest: dict[str, Any], schema: Schema | None, public: Public
 ) -> Workload | None:
-    """The queries that were released, if their name tells them."""
+    """The queries that were released, if their name determines them."""
     hashes, name = manifest["sha256"], str(header["workload"])
     if schema is not None and schema.digest != hashes["schema"]:
         return None

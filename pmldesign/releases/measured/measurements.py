@@ -1,4 +1,4 @@
-r"""The noisy measurements of a release: all that left the data, and what every answer is made of.
+r"""The noisy measurements of a release: all that left the data, and the source of every answer.
 
     y = R' x + noise,    answer to A:  L y,  L = A R'^+,    variances diag(L Sigma L^T)
 
@@ -57,7 +57,7 @@ from pmldesign.workloads.display import Displayed, Drawn, Facts
 from pmldesign_solvers.operators.operator import Array
 
 EXACT = 2.0**50
-"""Whole numbers below are told from their products with a unit."""
+"""Integers below are distinguished from their products with a unit."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,7 +66,7 @@ class Answers(Displayed):
 
     Attributes:
         table: a row for each query.
-        post_processing: what was done to the estimates, "nonnegative" or "integers".
+        post_processing: steps applied to the estimates, "nonnegative" or "integers".
     """
 
     table: ReleasedTable
@@ -87,7 +87,7 @@ class Answers(Displayed):
         return self.table.html()
 
     def save(self, path: PathName) -> tuple[Path, ...]:
-        """Write the table, .csv or .parquet, with what was done to it.
+        """Write the table, .csv or .parquet, with its post-processing.
 
         Returns:
             The files that are written, the table first.
@@ -105,18 +105,18 @@ class Answers(Displayed):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Measurements(Drawn, Displayed):
-    """Noisy measurements, and what is published of their noise.
+    """Noisy measurements, and the public facts about their noise.
 
     Attributes:
-        strategy: R', beside what is public.
+        strategy: R', given the invariants.
         values: y, without the part that is public; shape (r,).
         laws: of the noise on runs of measurements, of equal deviation.
-        public: numbers of records that are public; None where none are.
+        public: numbers of records that are public; None without any.
         manifests: of the releases.
-        queries: those that were released, with what is public; None if that is not known.
+        queries: those that were released, with the invariants; None if not known.
         decimals: of the estimates that were published; None for several releases.
-        identity: of the release, by which its versions are told from other releases.
-        schema: of the release, where it was given; texts are then questions by its names.
+        identity: of the release, which distinguishes its versions from other releases.
+        schema: of the release, if given; texts are then questions by its names.
     """
 
     strategy: Strategy
@@ -131,7 +131,7 @@ class Measurements(Drawn, Displayed):
 
     @property
     def neighbours(self) -> Neighbours:
-        """The relation that the guarantee speaks of."""
+        """The neighbour relation of the guarantee."""
         return Neighbours(self.manifests[0]["guarantee"]["neighbours"])
 
     def _display(self) -> tuple[str, Facts]:
@@ -168,14 +168,14 @@ class Measurements(Drawn, Displayed):
 
         Args:
             queries: whatever `pmldesign.workload` takes; with a schema names of attributes.
-            schema: that of the release, where the measurements were read without it.
+            schema: that of the release, if the measurements were read without it.
             level: of the intervals, in (0, 1); None for that of the release.
             simultaneous: whether the intervals of these queries hold together.
             nonnegative: answers of the histogram without negative cells that is closest to the
                 answers that were released; these are biased.
             integers: of whole cells.
-            nearest: in place of queries that the measurements do not determine answer their
-                projections, and say how far these are.
+            nearest: instead of queries that the measurements do not determine, answer their
+                projections and report the distances.
 
         Raises:
             FileError: a file cannot be read.
@@ -207,11 +207,11 @@ class Measurements(Drawn, Displayed):
         steps: tuple[bool, bool],
         parts: Sequence[Roots | slice] = (),
     ) -> ReleasedTable:
-        """The table of answers, without what is too noisy.
+        """The table of answers, without those that are too noisy.
 
         Args:
-            estimate: what the measurements say about the queries.
-            queries: A, with what is public.
+            estimate: the answers to the queries by the measurements.
+            queries: A, with the invariants.
             labels: of the queries.
             spread: standard deviations of the answers and half-widths of their intervals.
             steps: whether cells may not be negative, and whether they are to be whole.
@@ -277,7 +277,7 @@ class Measurements(Drawn, Displayed):
         For one release with Gaussian noise: these are for partners, the coarser ones for all.
 
         Args:
-            guarantee: what the coarser version keeps by itself, for the same neighbours.
+            guarantee: that of the coarser version by itself, for the same neighbours.
 
         Raises:
             InvalidInputError: other noise, or a guarantee that asks for no more of it.
@@ -288,7 +288,7 @@ class Measurements(Drawn, Displayed):
         """A domain and measurements of the package mbi, which makes synthetic data of them.
 
         Args:
-            schema: that of the release, where the measurements were read without it.
+            schema: that of the release, if the measurements were read without it.
 
         Raises:
             FileError: the schema cannot be read.

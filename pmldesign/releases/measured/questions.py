@@ -98,7 +98,7 @@ def _require_schema(measured: Measurements, schema: Schema | None) -> None:
 def _projection(measured: Measurements, asked: Workload) -> tuple[Array, Array] | None:
     """How far queries are from determined ones, relative, shape (m,), and these, (m, n).
 
-    None where these would be too large.
+    None if these would be too large.
     """
     strategy, (m, n) = measured.strategy, asked.shape
     if asked.shape[1] != strategy.cells or n * max(m, n, strategy.shape[0]) > MAX_ENTRIES:
@@ -117,7 +117,7 @@ def _undetermined(
     named: tuple[Schema | None, dict[str, list[str]]],
     shares: Array,
 ) -> InvalidInputError:
-    """Which queries are not determined, and what is."""
+    """Which queries are not determined, and which are."""
     missed, (schema, labels) = np.flatnonzero(shares), named
     called = [f"{name}={values[missed[0]]}" for name, values in labels.items()]
     first = ", ".join(text for text in called if not text.endswith("=*")) or "the total"

@@ -11,8 +11,8 @@ for few cells, and beyond them in the coordinates of its tables (`TableSpace`).
 All releases together: epsilons of Laplace and cube noise add up, and so do squares of mu of
 Gaussian noise (`privacy.composition`), for releases that were chosen after others were seen too.
 
-Tables over sets S of attributes tell what the residuals of all T within them tell, with the
-orthonormal coordinates
+Tables over sets S of attributes hold the same information as the residuals of all T within them,
+with the orthonormal coordinates
 
     Q_T = (x)_i (H_i if i in T, else 1^T / n_i^(1/2)),    H_i contrasts (`strategies.residuals`),
 
@@ -63,7 +63,7 @@ EXCESS = {Noise.GAUSSIAN: 0.0, Noise.LAPLACE: 3.0}
 BATCH_ENTRIES = 2**23
 """Of histograms that are measured at a time."""
 PROBES = 16
-"""Random histograms that tell whether a strategy or a query is one of these tables."""
+"""Random histograms that decide whether a strategy or a query is one of these tables."""
 
 
 def combined(parts: Sequence[Measurements], schema: Schema | None = None) -> Measurements:
@@ -71,7 +71,7 @@ def combined(parts: Sequence[Measurements], schema: Schema | None = None) -> Mea
 
     Args:
         parts: of one release each.
-        schema: of the releases, where tables of many cells are told by names.
+        schema: of the releases, whose names identify tables of many cells.
 
     Raises:
         InvalidInputError: none, or they do not fit together.
@@ -262,7 +262,7 @@ class TableSpace:
         return np.hstack(parts)
 
     def left(self, ask: Callable[[Array], Array], seen: Array) -> Array:
-        """How much of each row of M is in no table, relative, as random histograms tell it."""
+        """Relative part of each row of M that is in no table, estimated with random histograms."""
         x = np.random.default_rng(0).standard_normal((math.prod(self.sizes), PROBES))
         whole = ask(x)
         missing = np.linalg.norm(whole - seen @ self.of(x), axis=1)
@@ -276,7 +276,7 @@ class TablesTogether(Strategy):
     Args:
         space: of their tables.
         seen: B.
-        public: what is public, which none of them tells.
+        public: the invariants, which no table determines.
     """
 
     def __init__(self, space: TableSpace, seen: Array, public: Public) -> None:
@@ -351,7 +351,7 @@ def tables_together(
     scales: Sequence[float],
     schema: Schema | None,
 ) -> Strategy | None:
-    """The strategies with their scales in coordinates; None where these do not tell them.
+    """The strategies with their scales in coordinates; None if coordinates do not determine them.
 
     Args:
         strategies: each with the queries that were released.
@@ -379,7 +379,7 @@ def tables_together(
 def _tables_of(
     queries: Workload | None, schema: Schema | None
 ) -> tuple[tuple[int, ...], list[Attributes]] | None:
-    """Sizes of the attributes and the sets that are asked; None where there are no tables."""
+    """Sizes of the attributes and the sets that are asked; None without tables."""
     if queries is None:
         return None
     terms = as_terms(queries)

@@ -44,7 +44,7 @@ class TableQuery:
 
 
 def to_mbi(measured: Measurements, schema: Schema) -> tuple[Any, list[Any]]:
-    """The domain, and a `LinearMeasurement` for each set of attributes that rows of R tell.
+    """The domain, and a `LinearMeasurement` for each set of attributes that rows of R determine.
 
     Raises:
         InvalidInputError: mbi is not installed, the schema has other cells, or R is too large.

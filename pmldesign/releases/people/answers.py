@@ -261,7 +261,7 @@ def _require_exactly(relation: Relation, query: Query) -> None:
 
 
 def _dropped(relation: Relation, query: Query, answer: Answer) -> Iterator[str]:
-    """Warnings if all rows, or all records of a key, were dropped, with what is similar."""
+    """Warnings if all rows, or all records of a key, were dropped, with similar keys."""
     nothing = not answer.counts.size
     for column in query.columns:
         attribute, place = column.attribute, column.place
@@ -327,7 +327,7 @@ def _not_counted(what: str) -> InvalidInputError:
 
 
 def _require_counts(relation: Relation, schema: Schema) -> None:
-    """Refuse what is not a count."""
+    """Refuse numbers that are not counts."""
     *_, count, _remark = _names(relation)
     most = MOST_PEOPLE * schema.denominator
     false = relation.ask(

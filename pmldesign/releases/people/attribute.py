@@ -10,7 +10,7 @@ With "normalize": true, keys are compared without spaces around them and in lowe
 
 Places nest. Their file has a column for each level and a line for each place of the lowest one;
 keys nest, "" for a level that places lack, and an empty list ends at the key. Rows of people name
-the lowest level alone, in the column of its name, or what a place has in its stead.
+only the lowest level, in the column of its name, or the replacement of a place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pmldesign_solvers.operators.operator import Indices
 
 RESERVED = set("*+:,=")
 PUBLISHED = ("estimate", "standard_deviation", "lower", "upper", "afterwards", "differs")
-"""Columns of tables beside the labels."""
+"""Columns of tables next to the labels."""
 CODE = re.compile(r"[+-]?0[0-9]")
 Cut = float | str | None
 """A number, a date as text, or an open end."""
@@ -47,7 +47,7 @@ class Attribute:
         cuts: ends of the bins; None if values are keys.
         outside: "refuse", "drop", or the label that takes all other values.
         ordered: whether the labels have an order, which those of cuts always have.
-        places: the regions that the labels lie in, level by level; None where there are none.
+        places: the regions that the labels lie in, level by level; None without regions.
         normalize: whether keys are compared without spaces around them and in lower case.
     """
 
@@ -85,16 +85,16 @@ class Attribute:
 
     @property
     def denominator(self) -> int:
-        """D: a value counts in whole multiples of 1/D in its cells; 1 but for numbers."""
+        """D: a value counts in integer multiples of 1/D in its cells; 1 except for numbers."""
         return 1
 
     @property
     def facts(self) -> list[Any]:
-        """All that the schema says of it, but for places."""
+        """All facts about it in the schema, except places."""
         return [self.name, self.labels, self.cuts, self.outside, self.ordered, self.normalize]
 
     def require_order(self, what: str) -> None:
-        """Refuse what depends on the order of the labels, where they have none.
+        """Refuse requests that depend on the order of the labels, if they have none.
 
         Raises:
             InvalidInputError: the line that the schema needs.
@@ -132,7 +132,7 @@ def require_entry(entry: Any) -> Mapping[str, Any]:
     """The dictionary of an attribute, which has a name.
 
     Raises:
-        InvalidInputError: it is none.
+        InvalidInputError: it is invalid.
     """
     if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
         raise InvalidInputError('every attribute needs a "name"')
@@ -150,7 +150,7 @@ def as_attribute(entry: Mapping[str, Any], outside: Any, folder: Path) -> Attrib
 
     Raises:
         FileError: a file of places cannot be read.
-        InvalidInputError: what is wrong, and what is allowed.
+        InvalidInputError: with the mistake and the allowed values.
     """
     name, what = entry["name"], f"attribute {entry['name']!r}"
     if "levels" in entry:
@@ -183,7 +183,7 @@ def require_name(name: str, what: str) -> None:
     """Refuse a name that queries cannot hold.
 
     Raises:
-        InvalidInputError: it is none.
+        InvalidInputError: it is invalid.
     """
     if not is_name(name):
         raise InvalidInputError(
@@ -206,7 +206,7 @@ def is_key(text: str) -> bool:
 
 
 def is_code(text: str) -> bool:
-    """Whether digits are no number, as in 007."""
+    """Whether digits are a code rather than a number, as in 007."""
     return CODE.match(text) is not None
 
 

@@ -33,7 +33,7 @@ class Unmatched:
     Attributes:
         text: the value; "" if it is missing.
         rows: how many have it.
-        hint: which key it is similar to, and how; "" if there is none.
+        hint: which key it is similar to, and how; "" without a similar key.
     """
 
     text: str

@@ -95,7 +95,7 @@ class Column:
 
     @property
     def reading(self) -> str:
-        """The number or time of the value, NULL if it is none; or its key."""
+        """The number or time of the value, NULL if it is neither; or its key."""
         if self.numeric:
             number = number_sql(f"value_{self.place}", self.text, typed=self.typed)
             return f"{number} AS number_{self.place}"
@@ -106,7 +106,7 @@ class Column:
 
     @property
     def cell(self) -> str:
-        """The text of the cell, NULL outside; or the number of units, NULL if there is none."""
+        """The text of the cell, NULL outside; or the number of units, NULL without a number."""
         texts, outside = texts_of(self.attribute), self.attribute.outside
         other = (
             "" if outside in ("refuse", "drop") else f" ELSE {literal(self.attribute.key(outside))}"
@@ -228,7 +228,7 @@ def text_sql(value: str, *, typed: bool, numbers: bool = False) -> str:
     Args:
         value: a column.
         typed: whether the database determines types.
-        numbers: whether NaN in floating point may be there, of which the text is NULL.
+        numbers: whether floating-point NaN can occur, whose text is NULL.
     """
     if not typed:
         return f"TEXT_OF({value})"

@@ -39,7 +39,7 @@ LONGEST_HEADER = 2**27
 
 
 def require_alike(files: list[Path], columns: list[list[Any]]) -> None:
-    """Refuse files of which one has other columns than the first."""
+    """Refuse files if one has other columns than the first."""
     for file, own in zip(files, columns, strict=True):
         if own != columns[0]:
             raise FileError(
@@ -76,7 +76,7 @@ def _header(path: Path) -> str:
     """The first row of a .csv.
 
     Raises:
-        FileError: there is none, or the file is not text.
+        FileError: the delimiter is missing, or the file is not text.
     """
     with reading(file_name(path)), _bytes_of(path) as handle:
         first = b""

@@ -1,4 +1,4 @@
-"""A schema drafted from a file of people, for somebody to review."""
+"""A schema drafted from a file of people, for review."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from pmldesign.releases.people.values import NESTED, key_text, label_of, quoted
 MOST_KEYS = 30
 """Columns with more different values get cuts, if all are numbers."""
 BINS = 10
-"""Cells of a column of numbers, about: whoever reviews the schema joins or splits them."""
+"""Approximate number of cells of a numeric column; the reviewer can join or split them."""
 LARGEST = Fraction(sys.float_info.max)
 SAMPLE = 1000
 """Rows in which most columns are seen not to determine others."""
 MOST_PAIRED = 100
-"""Columns of which pairs are compared: beyond, there are too many pairs."""
+"""Most columns whose pairs are compared: beyond, there are too many pairs."""
 TOGETHER, FEW = 200, 1000
 """Columns that one query counts, and different values of each: more are grouped faster alone."""
 UNORDERED = (
@@ -51,8 +51,8 @@ EMPTY = (
 def draft_schema(data: Any) -> dict[str, Any]:
     """A schema with the values that the data have: keys of few, cuts of many numbers.
 
-    It is marked as a draft that nobody has reviewed. Columns are left out that have too many texts,
-    or with names that no attribute can have.
+    It is marked as a draft that has not been reviewed. Columns are left out that have too many
+    texts, or with names that no attribute can have.
 
     Raises:
         FileError: the file cannot be read.
@@ -132,7 +132,7 @@ def value_counts(relation: Relation) -> dict[str, Counter[str]]:
 
 
 def _told(relation: Relation, sizes: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Pairs of columns of which the first, with at least as many values, determines the second.
+    """Pairs of columns: the first, with at least as many values, determines the second.
 
     Args:
         relation: of `loaded`.

@@ -13,16 +13,17 @@ r"""What a product of queries asks of one attribute.
                                                to c at most, for every c
                            within              whose places differ by c at most
 
-A ratio that lies in [a, b] is not linear. What is asked is its two ends, of which it is made,
+A ratio that lies in [a, b] is not linear. The linear queries asked for it are u and l, which
+determine it,
 
     u = (numerator - a count) / N,   l = (b count - numerator) / N,   a + (b - a) u / (u + l).
 
 If the truth is a + (b - a) t, the error of the ratio is N / count times that of (1 - t) u - t l,
 whose standard deviation is at most the larger one of u and l: these bound that of a ratio of N
-people or more, for which targets may be given. N is 1 where it is not written.
+people or more, for which targets may be given. N is 1 if it is omitted.
 
-A quantile is the t at which F(t) - q N is zero, F(t) the records below t and N all of them. What is
-asked is this number at each of the cuts.
+A quantile is the t at which F(t) - q N is zero, F(t) the records below t and N all of them. The
+linear queries asked for it are this number at each of the cuts.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ OF_TWO = {"at-most": "places add up to at most", "within": "places differ by at 
 class Root:
     """Numbers t at which a linear statistic T(t), which increases, is zero: ratios and quantiles.
 
-    T is given at some t and straight between them; its values there are mixtures of what is asked.
+    T is given at some t and straight between them; its values there are linear combinations of the
+    queries.
 
     Attributes:
         values: the t, shape (k,), increasing; the ends may be infinite.
@@ -84,11 +86,11 @@ class Factor:
     """The queries on one attribute.
 
     Attributes:
-        text: the same for the same queries on attributes of one size; "" for what is in the one
-            before.
+        text: equal for equal queries on attributes of one size; "" for queries in the previous
+            factor.
         build: makes them.
-        names: makes what each is called, of ratios and quantiles each of these.
-        root: what they are made of, if these are ratios or quantiles.
+        names: makes the name of each query, or of each ratio or quantile.
+        root: the parts of ratios or quantiles, if they are such.
         asked: of numbers, ratios, quantiles and two attributes, how it was written.
     """
 
@@ -108,7 +110,7 @@ def of_two(attributes: Sequence[Attribute], asked: str) -> tuple[Factor, Factor]
     """What "age&income:within" asks of two attributes: the factor of both, and nothing of its own.
 
     Raises:
-        InvalidInputError: there are no such queries.
+        InvalidInputError: the attribute does not have these queries.
     """
     kind = asked.partition(":")[2].strip()
     names = [attribute.name for attribute in attributes]
@@ -136,7 +138,7 @@ def weight_of(part: str, names: Sequence[str]) -> tuple[float, str]:
     """The weight at the head of a product, unless it begins with one of some names, and the rest.
 
     Raises:
-        InvalidInputError: it begins with a digit, and that is no number.
+        InvalidInputError: it begins with a digit, and is not a number.
     """
     first = part.partition("*")[0].partition(":")[0].strip()
     return (1.0, part) if first in names else weight_of_part(part, part)
@@ -213,7 +215,7 @@ def _of_numbers(attribute: Number, kind: str, arguments: Sequence[str], asked: s
 
 
 def _of_bins(attribute: Number, text: str) -> Factor:
-    """Counts of bins, each of which has two cells."""
+    """Counts of bins with two cells each."""
     ends = parse_workload(text).ends
     assert ends is not None
     starts, stops = 2 * ends[0], 2 * ends[1]
@@ -300,7 +302,7 @@ def _text(kind: str, values: Array) -> str:
 
 
 def _of_ends(text: str, rows: Array, limits: tuple[float, float], names: list[str]) -> Factor:
-    """Ratios in [a, b] by u and l, of which rows is made, shape (2, ratios, n)."""
+    """Ratios in [a, b] by u and l, which make up rows, shape (2, ratios, n)."""
     t = np.linspace(0.0, 1.0, PLACES)
     weights = np.stack([t - 1, t], axis=1)
     root = Root(limits[0] + (limits[1] - limits[0]) * t, weights, rows)

@@ -48,7 +48,7 @@ def of_frame(data: Any, name: str = "the data frame") -> Source:
         )
     import duckdb
 
-    database = duckdb.connect()  # of which the tables are those of this source
+    database = duckdb.connect()  # its tables are those of this source
     with reading(name), connected(database) as connection:  # a stream flows once
         connection.register("stream", data.__arrow_c_stream__())
         connection.execute(f"CREATE TABLE {PEOPLE} AS SELECT * FROM stream")
@@ -101,7 +101,7 @@ def _texts(name: str, values: Any, tells: bool) -> list[str | None]:
     Args:
         name: of the column.
         values: the cells.
-        tells: whether they distinguish persons.
+        tells: whether the cells distinguish persons.
 
     Raises:
         InvalidInputError: they are of several kinds, hold lists, or are identifiers in floating

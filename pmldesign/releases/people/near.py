@@ -35,7 +35,7 @@ FORMS: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def problem(attribute: Attribute, text: str | None) -> str:
-    """Why a value has no cell, and what is similar to it.
+    """Why a value has no cell, and the key similar to it.
 
     Args:
         attribute: of the schema.
@@ -57,7 +57,7 @@ def problem(attribute: Attribute, text: str | None) -> str:
 
 
 def similar(attribute: Attribute, text: str) -> str:
-    """The key that a value without a cell is similar to, and how; empty if there is none."""
+    """The key that a value without a cell is similar to, and how; empty without a similar key."""
     if attribute.dated:
         return ""
     if isinstance(attribute, Number) or attribute.cuts is not None:

@@ -1,4 +1,4 @@
-r"""Numbers of people, such as incomes: mixtures of cells, of which sums are linear queries.
+r"""Numbers of people, such as incomes: mixtures of cells, whose sums are linear queries.
 
     {"name": "income", "low": 0, "high": 100000, "unit": 1}
     {"name": "income", "low": 0, "high": 100000, "unit": 1, "knots": [10000, 50000]}
@@ -85,7 +85,7 @@ class Number(Attribute):
 
         Args:
             group_of: of each cell, first axis the cells of this attribute.
-            what: tells the groups.
+            what: name of the groups.
 
         Raises:
             InvalidInputError: they divide records.
@@ -109,7 +109,7 @@ def as_numbers(entry: Mapping[str, Any], outside: Any) -> Number:
     """The attribute with low and high that a dictionary describes.
 
     Raises:
-        InvalidInputError: what is wrong, and what is allowed.
+        InvalidInputError: with the mistake and the allowed values.
     """
     name, what = entry["name"], f"attribute {entry['name']!r}"
     only_known(entry, {"name", "low", "high", "unit", "knots", "cuts", "outside"}, what)

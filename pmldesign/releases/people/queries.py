@@ -48,7 +48,7 @@ from pmldesign.workloads.weighting import weighted_parts
 from pmldesign_solvers.operators.operator import Indices
 
 UNLIKE = 100
-"""Queries with entries so many times as large as others leave these hardly any budget."""
+"""Queries with entries this many times larger than others leave the others very little budget."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class NamedQueries:
         return (texts[large], texts[small], ratio, weights[large] / ratio) if far else None
 
     def at(self, number: int, place: int) -> Workload:
-        """A product with T at one of its t instead of what is asked for ratios or quantiles."""
+        """A product with T at one of its t instead of the queries of ratios or quantiles."""
         part = self.parts[number]
         factors = [replace(f, build=partial(f.root.at, place)) if f.root else f for f in part]
         return product_of(factors, self.schema)
@@ -137,7 +137,7 @@ class NamedQueries:
         return found
 
     def labels(self) -> dict[str, list[str]]:
-        """For each attribute the label of every query, "*" where it is summed over."""
+        """For each attribute the label of every query, "*" if it is summed over."""
         columns: dict[str, list[str]] = {name: [] for name in self.schema.names}
         for part in self.parts:
             labels_of_factors = [factor.names() for factor in part]
@@ -274,7 +274,7 @@ def _neighbours(name: str, part: str, schema: Schema) -> Sequence[Attribute]:
 
 
 def _hint(name: str, attributes: Mapping[str, Attribute]) -> str:
-    """What somebody may have meant by a name that no attribute has."""
+    """Likely meanings of a name that no attribute has."""
     if "," in name:
         listed = [piece.strip() for piece in name.split(",")]
         return f"write {'*'.join(listed)} for combinations, {' + '.join(listed)} for each alone; "

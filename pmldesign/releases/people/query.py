@@ -16,9 +16,9 @@ With h = MD5 under a key, up to k rows of a person i are kept:
     one for each cell         one of each cell, the k cells of least h(i, cell)
     one for each value y      that of least h(i, cell) of each y, the k values of least h(i, y)
 
-This depends on the rows of that person alone, whatever the hash. A row that is dropped is none.
-Numbers have their units instead of a cell: rows are equal if their units are, and one for each cell
-is one for each combination of the other attributes (`Schema.telling`).
+This depends only on the rows of that person, whatever the hash. Dropped rows do not count. Numbers
+have their units instead of a cell: rows are equal if their units are, and one for each cell is one
+for each combination of the other attributes (`Schema.telling`).
 
 The text is that of DuckDB, and sqlglot translates it for other databases.
 """
@@ -146,7 +146,7 @@ def _free(name: str, schema: Schema) -> str:
 
 @dataclass(frozen=True)
 class Query:
-    """The layers of the query for a table, and what is asked of them.
+    """The layers of the query for a table, and their inputs.
 
     Attributes:
         schema: of the people.

@@ -1,10 +1,10 @@
-"""Queries on places that nest (`attribute`), by the names of their levels.
+"""Queries on a geographic hierarchy (`attribute`), by the names of their levels.
 
     product = [ weight "*" ] factor { "*" factor }
     factor  = level | place | attribute [ ":" ranges ] | "total"
 
-A product asks about the places of one level, `place` about all of the lowest ones, and one without
-either about everybody. "place:levels" stands for a product for each level. Attributes beside them
+A product asks about the places of one level, `place` about all of the lowest ones, and a product
+without either about everyone. "place:levels" stands for a product for each level. Other attributes
 are asked for their counts or ranges of their values, all products that name one in the same way.
 """
 
@@ -44,8 +44,8 @@ class Product:
         text: as the user wrote it, without its weight.
         weight: of its answers.
         level: its number; None for all places of the lowest level.
-        asked: the attributes by their numbers beside that with levels, in increasing order, and
-            what is asked of each.
+        asked: the attributes by their numbers, except the one with levels, in increasing order, and
+            the queries on each.
     """
 
     text: str
@@ -66,7 +66,7 @@ class RegionQueries:
     Attributes:
         text: as the user wrote it.
         schema: its attributes.
-        products: what is asked for, in this order.
+        products: the requested products, in this order.
     """
 
     text: str
@@ -110,7 +110,7 @@ class RegionQueries:
         return found
 
     def labels(self) -> dict[str, list[str]]:
-        """For each level and attribute the label of every query, "*" where it is summed over."""
+        """For each level and attribute the label of every query, "*" if it is summed over."""
         names = self._places.named
         keys = np.array([self._keys(node) for node in range(self._places.tree.nodes)], dtype=object)
         columns: dict[str, list[str]] = {name: [] for name in (*names, *self.schema.names[1:])}
@@ -232,7 +232,7 @@ def _ranges_of(attribute: Attribute, asked: str) -> Factor:
 
 
 def _unknown(factor: str, name: str, schema: Schema) -> InvalidInputError:
-    """Why a factor is none."""
+    """Why a factor is invalid."""
     places = schema.places
     assert places is not None
     if name in (schema.names[0], *places.named):

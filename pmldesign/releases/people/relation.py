@@ -1,4 +1,4 @@
-"""Sources of people, their columns as relations of DuckDB, and what is wrong with damaged data."""
+"""Sources of people, their columns as relations of DuckDB, and the faults of damaged data."""
 
 from __future__ import annotations
 

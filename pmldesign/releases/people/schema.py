@@ -4,21 +4,22 @@
                     {"name": "age", "cuts": [0, 18, 35, 50, 65, 120]}],
      "outside": "refuse", "rows_per_person": 1}
 
-A cell of the histogram is a combination of values, the last attribute fastest. `cuts` are bins
-[0, 18), [18, 35) ...; `outside` is "refuse", "drop", or a key that takes all other values, for all
-attributes or in one of them. Keys are in order where "ordered": true says so; codes that are
-numbers need not be. One with "low" and "high" has values of which sums are asked (`numbers`). One
-with "levels" has places that nest (`attribute`), and stands first. "suppress": {"relative_error":
-0.3} leaves out estimates that are less certain than that. "person": "id" names the columns that
-tell people apart, of whom `rows_per_person` rows are kept at most, with "one_per": "cell" or the
-name of an attribute one for each of these (`persons`).
-Drafts (`draft_schema`) have labels from the data in them: they are marked "reviewed": false, and
-refused until somebody has looked at them and taken the mark away.
+A cell of the histogram is a combination of values, the last attribute fastest. `cuts` are bins [0,
+18), [18, 35) ...; `outside` is "refuse", "drop", or a key that takes all other values, for all
+attributes or in one of them. Keys are in order if "ordered" is true; codes that are numbers need
+not be. An attribute with "low" and "high" has values whose sums are asked (`numbers`). An attribute
+with "levels" is a geographic hierarchy (`attribute`), and stands first. "suppress":
+{"relative_error": 0.3} leaves out estimates that are less certain than that. "person": "id" names
+the columns that identify a person. At most `rows_per_person` rows of each are kept; with "one_per":
+"cell" or the name of an attribute, one for each cell or value (`persons`). Drafts (`draft_schema`)
+have labels from the data in them: they are marked "reviewed": false, and refused until a reviewer
+has removed the mark.
 
-"impossible": [{"sex": "M", "pregnant": ["yes", "unknown"]}] names structural zeros: what has one of
-the values in all of the attributes of an entry cannot be. These are no cells: nothing is measured
-of them, workloads, strategies and bounds are about the other cells, and a query of impossible cells
-alone is answered by exactly 0. Rows of them are refused, or dropped where the schema says "drop".
+"impossible": [{"sex": "M", "pregnant": ["yes", "unknown"]}] names structural zeros: a combination
+with one of the values in all of the attributes of an entry cannot occur. It is not a cell: it is
+not measured, workloads, strategies and bounds are about the other cells, and a query of impossible
+cells only is answered by exactly 0. Rows with such values are refused, or dropped if the schema
+contains "drop".
 """
 
 from __future__ import annotations
@@ -67,11 +68,11 @@ class Schema(Displayed):
     Attributes:
         attributes: the columns that count, in the order of the cells.
         rows_per_person: how many rows belong to one person.
-        reviewed: whether somebody has looked at it.
+        reviewed: whether a person has reviewed it.
         suppress: the largest standard deviation over the estimate with which one is published.
-        person: the columns that tell people apart; none where everybody is known to have no more
+        person: the columns that identify a person; none if every person is known to have no more
             rows.
-        one_per: "cell", or the attribute for each value of which a person has one row at most.
+        one_per: "cell", or the attribute with at most one row of a person for each value.
         impossible: combinations of values that cannot be.
         drops: whether rows that have them are dropped, rather than refused.
     """
@@ -128,7 +129,7 @@ class Schema(Displayed):
 
         Raises:
             FileError: a path that cannot be read.
-            InvalidInputError: what is wrong, and what is allowed.
+            InvalidInputError: with the mistake and the allowed values.
         """
         return as_schema(content)
 
@@ -242,7 +243,7 @@ SchemaLike: TypeAlias = Schema | Mapping[str, Any] | str | Path
 
 
 def schema_of(workload: Any) -> Schema | None:
-    """The schema that a workload was made with; None without one, or if it is no workload."""
+    """The schema that a workload was made with; None without one, or if it is not a workload."""
     schema = workload.whole.schema if isinstance(workload, Workload) else None
     return schema if isinstance(schema, Schema) else None
 
@@ -252,7 +253,7 @@ def read_schema(path: PathName) -> Schema:
 
     Raises:
         FileError: missing, unreadable, or not JSON.
-        InvalidInputError: it is no schema.
+        InvalidInputError: it is not a schema.
     """
     path = as_path(path)
     try:
@@ -275,7 +276,7 @@ def as_schema(content: Any, folder: Path = Path()) -> Schema:
 
     Raises:
         FileError: a path that cannot be read.
-        InvalidInputError: what is wrong, and what is allowed.
+        InvalidInputError: with the mistake and the allowed values.
     """
     if isinstance(content, Schema):
         return content
@@ -317,12 +318,12 @@ def as_schema(content: Any, folder: Path = Path()) -> Schema:
         outside == "drop",
     )
     if schema.impossible:
-        _ = schema.cells  # refused where they are too many
+        _ = schema.cells  # refused if they are too many
     return schema
 
 
 def _attribute(entry: Any, outside: Any, folder: Path) -> Attribute:
-    """An attribute of any kind: numbers, of which sums are asked, or labels."""
+    """An attribute of any kind: numbers, whose sums are asked, or labels."""
     named = require_entry(entry)
     if {"low", "high", "unit", "knots"} & set(named):
         return as_numbers(named, named.get("outside", outside))
@@ -344,7 +345,7 @@ def _suppress(rule: Any) -> float | None:
 
 
 def _person(content: Mapping[str, Any]) -> tuple[str, ...]:
-    """The columns that tell people apart."""
+    """The columns that identify a person."""
     names = content.get("person", [])
     names = [names] if isinstance(names, str) else names
     texts = isinstance(names, list) and all(isinstance(name, str) and name for name in names)
@@ -357,7 +358,7 @@ def _person(content: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _rows(content: Mapping[str, Any], attributes: list[Attribute]) -> tuple[int, str | None]:
-    """How many rows a person has, and for each of what one at most."""
+    """How many rows a person has, and the value with at most one row, if any."""
     sizes: dict[Any, int] = {a.name: len(a.labels) for a in attributes if not isinstance(a, Number)}
     one_per = content.get("one_per")
     if one_per is not None and one_per not in [CELL, *sizes]:
@@ -375,7 +376,7 @@ def as_impossible(entries: Any, attributes: Sequence[Attribute]) -> tuple[Combin
     """The combinations that a list names.
 
     Raises:
-        InvalidInputError: it is no such list, or names what the attributes do not have.
+        InvalidInputError: it is not such a list, or has names or values that the attributes lack.
     """
     if not isinstance(entries, list) or not all(isinstance(e, Mapping) and e for e in entries):
         raise InvalidInputError(
@@ -424,7 +425,7 @@ def possible_cells(sizes: Sequence[int], combinations: Sequence[Combination]) ->
     """The numbers of the cells that can be, in order.
 
     Raises:
-        InvalidInputError: there are none, or too many.
+        InvalidInputError: no cells, or too many.
     """
     cells = math.prod(sizes)
     if cells > MAX_PRODUCT_CELLS:

@@ -50,7 +50,7 @@ def files_of(path: str | Path) -> list[Path]:
     """The files of a path, a folder or a pattern, all of one kind.
 
     Raises:
-        FileError: there are none, or they are of several kinds.
+        FileError: no files, or files of several kinds.
     """
     whole = Path(path)
     if whole.is_dir():

@@ -302,7 +302,7 @@ def _floor(number: str, divisor: int) -> str:
 
 
 def number_sql(value: str, text: str, *, typed: bool) -> str:
-    """The double of a value, perhaps an infinite one; NULL if it is no number.
+    """The double of a value, perhaps an infinite one; NULL if it is not a number.
 
     Args:
         value: the name of a column.
