@@ -186,7 +186,7 @@ def counted(public: Public, counts: Integers) -> PublicCounts | None:
 
 
 def regions_of(workload: Workload, public: PublicCounts | None) -> RegionsWorkload | None:
-    """The workload where it is counts of regions, and what is public are sums of such."""
+    """The workload if it counts regions and the invariants are sums of regions; else None."""
     regions = as_regions(workload)
     if regions is None or (public is not None and public.tops(regions.tree) is None):
         return None
