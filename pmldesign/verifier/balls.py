@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 NAME = "ball arithmetic of 192 bits: bounds are theorems about the arrays"
 WEAKEST = 0.0
-"""By how much, relatively, a claim may exceed what is proved: not at all."""
+"""Relative tolerance by which a claim may exceed the proved value: zero."""
 
 
 def total(values: Iterable[Any]) -> Any:
@@ -79,14 +79,14 @@ def dual_norm(values: Sequence[float], p: float) -> Any:
 
 
 def above(value: Any) -> float:
-    """The smallest float that is at least everything in the ball, but for 2^-100 of it."""
+    """The smallest float that is at least everything in the ball, up to 2^-100 of it."""
     upper = float(value.upper())
     certain = bool(arb(upper) + abs(value) * HIDDEN >= value)
     return upper if certain else math.nextafter(upper, math.inf)
 
 
 def below(value: Any) -> float:
-    """The largest float that is at most everything in the ball, but for 2^-100 of it."""
+    """The largest float that is at most everything in the ball, up to 2^-100 of it."""
     lower = float(value.lower())
     certain = bool(arb(lower) - abs(value) * HIDDEN <= value)
     return lower if certain else math.nextafter(lower, -math.inf)

@@ -1,4 +1,4 @@
-r"""The distributions of a record that a guarantee under PML speaks of, in ball arithmetic.
+r"""The distributions of a record in a guarantee under PML, in ball arithmetic.
 
     q_j >= alpha_j,    and of a public sample with frequencies f also    |q - f|_1 <= rho.
 
@@ -37,7 +37,7 @@ LOWERED = 4e-9
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How far cells are from the first ones, and what is known of their probabilities.
+    """Distances of cells from the first ones, and the known facts about their probabilities.
 
     Attributes:
         distances: a row for each of these, its own distance of 0 at its own place.
@@ -112,7 +112,7 @@ def rows_of(
         distances: of all pairs of cells, or of columns that some of them share.
         cell_of: which of these columns each cell has; None for its own.
         merge: whether cells with equal columns are to be one, with the sum of their masses.
-        share: of the distribution that the guarantee is about; what is left may be anywhere.
+        share: of the distribution that the guarantee is about; the remainder may be anywhere.
     """
     cells = len(distances) if cell_of is None else len(cell_of)
     vectors = [[share * least for least in alpha_of(numbers, cells)]]
@@ -151,7 +151,7 @@ def alpha_of(numbers: Header, cells: int) -> list[Any]:
 
 
 def check_sample(numbers: Header, checks: Checks) -> None:
-    """Whether alpha and the radius are what the counts of a public sample give."""
+    """Whether alpha and the radius equal those computed from the counts of a public sample."""
     sample = numbers["sample"]
     counts, alpha = sample["counts"], numbers["alpha"]
     counted = all(type(count) is int and count >= 0 for count in counts) and any(counts)

@@ -1,7 +1,7 @@
 """A strategy as matrices, in the file or written out: A, L, R and dual weights against its claims.
 
 Under replace only vectors that sum to zero count: A and L R are compared on differences of cells.
-Beside public answers these are of cells of one group.
+Given invariants, these are differences of cells of one group.
 Of several participations the sensitivity is that of their patterns (`participation`).
 """
 
@@ -50,18 +50,20 @@ class Dense:
 
     Attributes:
         header: the claims.
-        A: the queries, shape (m, n); None if nobody knows them.
-        L: the reconstruction, shape (m, r); None if nobody knows A and L is A times an inverse.
+        A: the queries, shape (m, n); None if they are unknown.
+        L: the reconstruction, shape (m, r); None if A is unknown and L is A times an inverse.
         R: the strategy, shape (r, n).
         duals: u and w, or None.
         groups: of cells, within which a record is replaced, shape (n,); None for a single one.
-        left: orthonormal, shape (n, k): what several public tables leave open; None without them.
+        left: orthonormal, shape (n, k): the directions that several public tables leave open; None
+            without them.
         pattern: the steps that a person may take part in; None for a single cell.
-        lower: what the dual weights of another form prove, a ball; None if they are `duals`.
+        lower: the bound proved by the dual weights of another form, a ball; None if they are
+            `duals`.
         weaker: by how much a claim may be below `lower`.
         written: whether R was in the file; else it is known to double precision.
-        queries: their number m, where A is not all of them: at p = 2 any A' with
-            A'^T A' = A^T A has the same norm and the same sum of variances.
+        queries: their number m, if A is not all of them: at p = 2 any A' with A'^T A' = A^T A has
+            the same norm and the same sum of variances.
     """
 
     header: Header
@@ -132,7 +134,7 @@ class Dense:
 
     @property
     def slack(self) -> float:
-        """By how much, relatively, a loss may exceed what is proved."""
+        """Relative tolerance by which a loss may exceed the proved value."""
         slack = max(float(self.arithmetic.WEAKEST), self.rounding)
         return slack if self.exactly and not self.many else 100 * slack
 
@@ -198,7 +200,7 @@ def _drawn(strategy: Dense) -> Drawn | None:
 
 
 def _check_product(strategy: Dense, checks: Checks) -> tuple[Any, float]:
-    """L R = A: what the difference adds to the upper bound, and by how much errors may be less.
+    """L R = A: the effect of the difference on the upper bound, and by how much errors may be less.
 
     A reconstruction in double precision is off by the condition of R in units of 2^-53.
     """
@@ -316,7 +318,7 @@ def dense_of(form: Form, claims: Claims, checks: Checks) -> Dense | None:
 
 
 def _check_groups(groups: Any, known: Queries | None, checks: Checks) -> None:
-    """Whether groups are of equal columns of queries whose answers tell their numbers."""
+    """Whether groups have equal columns of queries whose answers determine their numbers."""
     if known is None or known.matrix is None:
         checks.unchecked("known", "the known answers have no name that tells them")
         return

@@ -44,12 +44,12 @@ SIZES = Domain(1, whole=True)
 
 
 class Claims(NamedTuple):
-    """What a file claims, with what it holds.
+    """The claims of a file, with its content.
 
     Attributes:
         header: of the file.
         arrays: of the file.
-        queries: what the strategy is for.
+        queries: those that the strategy is for.
         cells: the number n of columns.
     """
 
@@ -70,7 +70,7 @@ class Claims(NamedTuple):
 
     @property
     def gaussian(self) -> bool:
-        """Whether the noise is Gaussian, or there is none."""
+        """Whether the noise is Gaussian, or absent."""
         return bool(self.header.get("noise", "gaussian") == "gaussian")
 
     @property
@@ -85,7 +85,7 @@ class Claims(NamedTuple):
 
     @property
     def told(self) -> bool:
-        """Whether variances and sensitivities tell all, or there is no matrix to ask."""
+        """Whether variances and sensitivities suffice, or the matrix is not available."""
         return self.large or (self.exact and not self.pml)
 
     @property
@@ -95,7 +95,7 @@ class Claims(NamedTuple):
 
     @property
     def beside(self) -> bool:
-        """Whether it is a strategy beside a public table."""
+        """Whether it is a strategy given a public table."""
         return "counted" in self.arrays
 
 
@@ -118,18 +118,18 @@ class Form:
     """A form of strategy file.
 
     Attributes:
-        about: what it is, in words.
-        arrays: of the form, with what they may be; # stands for 0, 1 ...
+        about: its description, in words.
+        arrays: of the form, with their domains; # stands for 0, 1 ...
         cells: the number n of columns.
-        rows: R, some rows after the other; None where R itself is in the file.
+        rows: R, some rows after the other; None if R itself is in the file.
         methods: checks by structure: the first that fits is made, or else that of the matrix.
-        several: likewise where a person takes part several times.
-        lower: what dual weights prove that are not those of single queries and cells; None of it
-            where they are.
+        several: the same as methods, if a person takes part several times.
+        lower: the bound proved by dual weights that are not of single queries and cells; its value
+            is None if they are.
         weaker: by what part a lower bound that is claimed may be below it.
-        beside: arrays that may be there beside, of which one group at most is.
+        beside: groups of optional arrays; a file has at most one group.
         unsaid: errors that need no number.
-        grouped: whether structure tells what it is beside known sums of groups of cells.
+        grouped: whether structure determines all claims given known sums of groups of cells.
     """
 
     about: str
@@ -145,7 +145,7 @@ class Form:
     grouped: bool = False
 
     def domains(self, arrays: Arrays) -> dict[str, Domain]:
-        """What a file of this form has to hold, by what it holds."""
+        """The arrays that a file of this form must hold, given those that it holds."""
         names = kinds(arrays)
         more = next((group for group in self.beside if names & (group.keys() - self.arrays)), {})
         return {**self.arrays, **more}
@@ -153,7 +153,7 @@ class Form:
     def check(self, claims: Claims, checks: Checks) -> str | None:
         """All claims by structure: the arithmetic, or None if they are left to the matrix.
 
-        Cube noise, whose norm no structure tells, always is, and noise on whole measurements.
+        Cube noise, whose norm no structure determines, and integer-valued noise are left to it.
         """
         if claims.header.get("noise") == "cube" or "own_grid" in claims.header:
             return None
@@ -172,7 +172,7 @@ class Form:
         return chosen.arithmetic(claims.arrays)
 
     def matrix(self, arrays: Arrays) -> Any:
-        """R, shape (r, n); None where it is too large."""
+        """R, shape (r, n); None if it is too large."""
         if self.rows is None:
             return arrays["strategy"]
         if self.cells(arrays) > MOST_CELLS:

@@ -11,11 +11,11 @@ Lower bounds: for weights w = (x)_i w_i of the cells and u of the queries
 
     gamma >= norm(U^(1/2) A W^(1/2))_* / norm(u)_q^(1/2),     q = p/(p - 2),
 
-likewise on products of w_i^(1/2) and vectors orthogonal to it. Where that matrix is too large, the
-rows of each table are turned into N = (B^T B)^(1/2) and cut into what it shares with others and
-what it does not, on both sides, which lowers the norm. Under replace the product of all w_i^(1/2)
-is left out, and pairs of different cells have the weight m = 1 - prod_i sum w_i^2: (2/m)^(1/2)
-times the rest.
+computed on products of w_i^(1/2) and vectors orthogonal to it. If that matrix is too large, the
+rows of each table are turned into N = (B^T B)^(1/2) and cut into the part that it shares with
+others and the part that it does not, on both sides, which lowers the norm. Under replace the
+product of all w_i^(1/2) is left out, and pairs of different cells have the weight m = 1 - prod_i
+sum w_i^2: (2/m)^(1/2) times the rest.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def check_joint(header: Header, arrays: Arrays, queries: Queries, checks: Checks
 
 
 def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any:
-    """What weights of cells and queries prove, or None where they are of another form."""
+    """The bound proved by weights of cells and queries, or None if they are of another form."""
     u, w, p = arrays["dual_u"], arrays["dual_w"], float(header["p"])
     sizes, count = list(queries.sizes), sum(len(table.matrix) for table in queries.joint)
     if not queries.joint or w.shape != (sum(sizes),) or u.shape != (count,):
@@ -130,7 +130,7 @@ class _Columns:
                 self.count += math.prod(sizes[i] - 1 for i in S)
 
     def of(self, T: tuple[int, ...]) -> Any:
-        """The places of the coordinates of a table, -1 for that of the total where it is out."""
+        """The places of the coordinates of a table, -1 for that of the total if it is left out."""
         places = []
         for modes in itertools.product(*(range(self.sizes[i]) for i in T)):
             S = tuple(i for i, mode in zip(T, modes, strict=True) if mode)
@@ -155,7 +155,7 @@ class _Columns:
 
 
 def _variances(columns: _Columns, measured: Any, asked: Any, turns: Any) -> Any:
-    """Of all queries; nothing where X does not tell them."""
+    """Variances of all queries; empty if X does not determine them."""
     R, A = columns.matrix(measured, turns), columns.matrix(asked, turns)
     X = (R.T @ R).tocsc()
     roots = np.sqrt(X.diagonal())

@@ -1,15 +1,15 @@
-r"""Several public tables beside a matrix: what they leave open, and a lower bound there.
+r"""A matrix given several public tables: the vectors they leave open, and a lower bound on these.
 
 A vector is left open if its sums by the attributes of every table are 0. The products of e_v - e_0
 over attributes that no table counts together, and e_0 over the others, span these vectors.
 
-Weights of pairs, sum 1, have a Laplacian W with tr(R W R^T) <= 1 where neighbours are at most 1
-apart. With N an orthonormal basis of what is left open and N S N^T <= W,
+Weights of pairs, sum 1, have a Laplacian W with tr(R W R^T) <= 1 if neighbours are at most 1 apart.
+With N an orthonormal basis of the vectors left open and N S N^T <= W,
 
     lower bound    nuclear_norm(diag(u)^(1/2) A N S^(1/2)) / norm(u)_q^(1/2).
 
-S is the Schur complement of W, here with 2^-23 of equal weights beside, a little less of it than
-all, so much that the difference has no negative eigenvalue.
+S is the Schur complement of W, here with 2^-23 of equal weights added, multiplied by a factor
+slightly below 1, so that the difference has no negative eigenvalue.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def shared_sets(counted: Any) -> list[set[int]]:
 
 
 def lower_bound(queries: Any, left: Any, u: Any, w: Any, p: float) -> Any:
-    """What dual weights prove of queries on what is left open, shape (m, k); 0 for nothing."""
+    """The bound by dual weights for queries on the vectors left open, shape (m, k); 0 without one."""
     n = len(left)
     w = (1 - EVEN) * w / (w.sum() / 2) + EVEN * (1 - np.eye(n)) / (n * (n - 1) / 2)
     laplacian = np.diag(w.sum(axis=1)) - w

@@ -1,4 +1,4 @@
-r"""Distances of columns, also of very many, and what weights of cells prove beside a public total.
+r"""Distances of columns, also of very many, and bounds by weights of cells given a public total.
 
 Of so many columns that a matrix of all distances is too large the largest one is found block by
 block, from inner products about the first column: these are off by at most (4 r + 24) 2^-53 of the
@@ -37,7 +37,7 @@ SAME = 1e-9
 BLOCK = 2**22
 """Distances that are held at once."""
 COMPARED = {"l1": 2**31, "l2": 2**35}
-"""r n^2 for n columns of r entries of which all pairs are compared, in 7 s or so."""
+"""Largest r n^2 for comparing all pairs of n columns of r entries, which takes about 7 s."""
 DECOMPOSED = 512
 """Queries up to which M is decomposed."""
 NEAR = 1e-10
@@ -66,7 +66,7 @@ class Distances:
         return self._kept[norm]
 
     def known(self) -> dict[str, RowsOf]:
-        """How far columns are apart, for guarantees that speak of the cells."""
+        """How far columns are apart, for guarantees about the cells."""
         pml = self.strategy.header.get("guarantee_numbers", {}).get("kind") == "pml"
         if self.strategy.many and not pml:
             return {}
@@ -77,7 +77,7 @@ class Distances:
         return {} if far is None else {norm: profile([far], [self.strategy.R.shape[1] - 1], 1)}
 
     def rows(self, norm: str, numbers: Header) -> Rows:
-        """The same with what a guarantee says about the cells."""
+        """How far columns are apart, with the facts of a guarantee about the cells."""
         return rows_of(numbers, self.all(norm), cell_of=self._columns[1], merge=norm == "l2")
 
     @cached_property

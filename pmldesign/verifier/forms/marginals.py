@@ -20,9 +20,9 @@ attributes, n values each,
 
     K(t, k) = sum_j C(t, j) C(m - t, k - j) / C(m, k) (-1/(n - 1))^j.
 
-Beside a public table of attributes C neighbours agree on C: D and U have none of them, and the T
-within C are left out, as T = {} is under replace. Beside several the T within one of them are left
-out, and neighbours may differ in all attributes.
+Given a public table of attributes C, neighbours agree on C: D and U contain no attribute of C, and
+the T within C are left out, as T = {} is under replace. Given several public tables, the T within
+one of them are left out, and neighbours may differ in all attributes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MOST_ATTRIBUTES = 12
 
 
 def tells_marginals(claims: Claims) -> bool:
-    """Whether structure tells all of contrasts."""
+    """Whether structure determines all claims about contrasts."""
     if "ordered" in claims.arrays:
         return False
     return claims.queries.plain and (claims.large or (claims.gaussian and not claims.pml))
@@ -201,7 +201,7 @@ def _shares_of_pairs(
     """b_T of weights of pairs.
 
     Raises:
-        ValueError: these are no weights of pairs, or of pairs that differ in what is public.
+        ValueError: these are not weights of pairs, or the pairs differ in the invariants.
     """
     if rho.ndim != 2 or rho.shape[1] != 1 + len(sizes) or rho[0, 1:].max(initial=0) > len(sizes):
         raise ValueError("the dual weights are not those of pairs")

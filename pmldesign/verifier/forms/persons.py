@@ -3,14 +3,14 @@ r"""Claims for all rows of one person: those for a row, over how much farther pe
     k,any            k rows in any cells: k times as far
     k,one-per=cell   k different cells
     k,one-per=BxYxC  k of the Y values in the middle, one cell of each; of more sizes every second
-    ...,without=3+7-9    one is meant, and cells that cannot be are no cells
+    ...,without=3+7-9    one is meant, and impossible cells are left out
 
-v of one person is 0 or 1 in these cells, and v^T X v, X = R^T R, at most what the k largest classes
-have together: each its own largest X_ii and the k - 1 largest others of its row, a number for every
-two classes, the largest max(X_ij, 0) between them. Products have rows whose entries are products of
-those of their factors. Under replace v - v' has up to 2 k cells and sums to 0: X_ij - t for any t,
-in size; also at most twice v, and k times two cells. In l1 the lengths of cells add up. What one
-row proves is a lower bound, k times it for any cells.
+v of one person is 0 or 1 in these cells, and v^T X v, X = R^T R, is at most the sum over the k
+largest classes, each with its own largest X_ii and the k - 1 largest others of its row; the number
+for two classes is the largest max(X_ij, 0) between them. Products have rows whose entries are
+products of those of their factors. Under replace v - v' has up to 2 k cells and sums to 0: X_ij - t
+for any t, in size; also at most twice v, and k times two cells. In l1 the lengths of cells add up.
+The lower bound for one row is also one for all rows, and k times it for any cells.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TEXT = re.compile(
     re.ASCII,
 )
 MOST_MISSING = 2**24
-"""Cells of a table of which some cannot be."""
+"""Most cells of a table with impossible cells."""
 OF_NOISE = ("scale", "sensitivity", "error", "rmse", "max_std")
 """Claims that are proportional to the noise."""
 
@@ -237,7 +237,7 @@ def _ratio(form: Form, claims: Claims, persons: Persons, norm: str) -> float:
 
 
 def without_sentence(header: Header) -> tuple[str, bool]:
-    """The words of a guarantee about a record, and whether what follows is about these persons."""
+    """The words of a guarantee about a record, and whether the rest is about these persons."""
     persons = Persons.of(header.get("participation"))
     words = header["guarantee"]
     if persons is None:

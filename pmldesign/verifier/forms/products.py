@@ -1,6 +1,6 @@
 r"""Strategies that are products, from their factors.
 
-Beside a public table one factor is open: neighbours differ in it alone, by a replaced record. There
+Given a public table one factor is open: neighbours differ only in it, by a replaced record. There
 A_i and R_i are taken on differences of columns, and the sensitivity is the largest of these.
 
 R = (x)_i R_i, A = (x)_i A_i, L_i = A_i R_i^+: sensitivities, norms of variances and nuclear
@@ -22,7 +22,7 @@ x y, they are
     at most    prod a + prod b - prod m - prod s
 
 apart, as |x - y| = |x| + |y| - (1 + sign(x y)) min(|x|, |y|) and products of minima are at most the
-minima of products; m = s where no entry is negative. The sum is linear in the numbers of a single
+minima of products; m = s if no entry is negative. The sum is linear in the numbers of a single
 factor, so that only corners of the convex hull of its points (a, b, ...) have to be tried.
 """
 
@@ -51,11 +51,11 @@ RANK_ONE = 1e-12
 MOST_PAIRS, MOST_CHOICES = 2**22, 2**23
 """Of columns of a factor, and of corners of all factors but one."""
 MOST_ENTRIES = 2**26
-"""Entries of X for the distances of all cells, of which those of one value are made at a time."""
+"""Entries of X for the distances of all cells, made for one value at a time."""
 FACTOR_GRID = 1e-13
 """Part of the largest number to which numbers of a factor are rounded."""
 OUTSIDE = 1e-12
-"""How far points may lie outside of what is taken for their hull, relative to their spread."""
+"""How far points may lie outside of their computed hull, relative to their spread."""
 LENGTH_ROUNDING = 4e-11
 """Added for both, relative to both lengths."""
 
@@ -66,7 +66,7 @@ def check_product(header: Header, arrays: Arrays, queries: Queries, checks: Chec
 
 
 def check_beside_table(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
-    """All claims of a product beside a public table, the open attributes one factor."""
+    """All claims of a product given a public table, the open attributes one factor."""
     factors, place = queries.factors(), int(arrays["place"][0])
     if factors is None:
         checks.unchecked("form", "beside a public table, for queries of this form")
@@ -96,7 +96,7 @@ def _check_factors(
         diameters[place] = rounding.diameters(strategies[place])
         strategies[place], factors = _moves(strategies[place]), list(factors)
         factors[place] = _moves(factors[place])
-    p = float(header["p"])  # rows of the open factor may depend on each other, but for rounding
+    p = float(header["p"])  # rows of the open factor may depend on each other, up to rounding
     inverses = [np.linalg.pinv(R, rcond=INDEPENDENT) for R in strategies]
     squares = [
         _room(A, R).squares(A @ inverse)
@@ -132,7 +132,7 @@ def _moves(matrix: Any) -> Any:
 def residual_of(
     parts: Sequence[Sequence[Any]], strategies: Sequence[Any], inverses: Sequence[Any], p: float
 ) -> tuple[float, Any]:
-    """What A - L R is of the A_i at most, and what it adds to the upper bound.
+    """The size of A - L R relative to the A_i at most, and its effect on the upper bound.
 
     Args:
         parts: the A_i of every product of a union.
@@ -222,7 +222,7 @@ def farthest(factors: Sequence[Any], norm: str) -> float | None:
 
 
 def _points(columns: Any, norm: str) -> Any:
-    """a, b and what comes off, for all pairs of columns."""
+    """a, b and the subtracted terms, for all pairs of columns."""
     if norm == "l2":
         inner = columns @ columns.T
         lengths, off = inner.diagonal(), [inner]

@@ -10,14 +10,15 @@ sum r^2/m_T over the T that hold S the variance of an answer of T is
 
     a^2/m_T^2 sum over S in T of d_S var_S.
 
-The l1 norm of a column is the sum of r on the path of its leaf, for all tables; two columns are
-apart by what is not above both, and by both rows of a table above both whose values differ: all but
-counts, at most. With dual weights that are u for the answers of T at a node and w/N at the cells of
-a leaf, f = sum d_S tr N_S^(1/2) for alpha = sum u a^2/m_T over the T that hold S (`trees`).
+The l1 norm of a column is the sum of r on the path of its leaf, for all tables; the distance of two
+columns is the sum of the rows that are not above both, and of both rows of a table above both whose
+values differ: at most all except counts. With dual weights that are u for the answers of T at a
+node and w/N at the cells of a leaf, f = sum d_S tr N_S^(1/2) for alpha = sum u a^2/m_T over the T
+that hold S (`trees`).
 
 Of an ordered attribute i coordinates are measured (`ReadAttribute`), N and m_T go without it, and
 the table over T is seen by those S alone that have all of its ordered attributes. Queries A_i have
-|a_i^T Psi_i|^2 of the variance in place of (n_i - 1)/n_i^2 on S, and (a_i^T v_i)^2 in place of
+|a_i^T Psi_i|^2 of the variance instead of (n_i - 1)/n_i^2 on S, and (a_i^T v_i)^2 instead of
 1/n_i^2 off S. Weights of the queries on it and of its values multiply those of nodes and leaves,
 and with N_i = (W^(1/2) A_i^T U A_i W^(1/2))^(1/2) and r = w^(1/2) there are (tr N_i - r^T N_i r)^2
 and (r^T N_i r)^2 in alpha for tables with i, on S and off S, as for tables without regions.
@@ -53,11 +54,11 @@ MOST_LEVELS = 2**12
 WIDEST = 1e120
 """Ratio of weights up to which nothing leaves the normal numbers."""
 WEAKER_PAIRS = 1e-4
-"""A lower bound for pairs of cells is a difference, and known to less than what it is made of."""
+"""Tolerance of a lower bound for pairs of cells: a difference, less accurate than its terms."""
 NUMBER_ROUNDING, PRODUCT_ROUNDING = 2e-9, 1e-12
-"""Relative, of what is computed for ordered attributes in double precision, and of products."""
+"""Relative errors of numbers for ordinal attributes in double precision, and of products."""
 FAINT = 1e-8
-"""Part of the largest eigenvalue below which N is not told from 0."""
+"""Part of the largest eigenvalue below which N counts as 0."""
 MOST_ATTRIBUTES = 10
 """Of a table: of all their sets there is a tree."""
 
@@ -125,7 +126,7 @@ def check_regions(header: Header, arrays: Arrays, queries: Queries, checks: Chec
 
 
 def _attributes(arrays: Arrays, sizes: Sequence[int]) -> list[ReadAttribute]:
-    """What is measured of each attribute; `rows` are None where it is values."""
+    """The measurements of each attribute; `rows` are None if they are of values."""
     read = [ReadAttribute.plain(n, float(n)) for n in sizes]
     for k, i in enumerate(arrays["ordered"].tolist() if "ordered" in arrays else []):
         rows = arrays[f"coordinates_{k}"]
@@ -149,7 +150,7 @@ def variances(
     Args:
         tree: the regions.
         asked: the queries.
-        read: what is measured of the attributes.
+        read: the measurements of the attributes.
         tables: those that are measured.
         r: their weights, shape (K, N).
         known: nodes whose sums are, with all above them; None for none.
@@ -189,7 +190,8 @@ def _distances(
 ) -> tuple[Any, Any]:
     """The largest l1 norm or squared l2 norm of a column of each table, and how far apart two are.
 
-    The latter as a part of the former: 2, but for counts alone and what ordered attributes share.
+    The latter as a part of the former: 2, except for counts only and common parts of ordinal
+    attributes.
     """
     tops, apart = [], []
     for table in tables:
@@ -210,7 +212,7 @@ def _distances(
 
 
 def longest(tree: ReadTree, apart: Any, values: Any, tops: Any) -> float:
-    """The largest norm of a column, or distance of two below tops, from what is added, (K, N)."""
+    """The largest norm of a column, or distance of two below tops, from their summands, (K, N)."""
     total = values.sum(axis=0)
     if tops is None:
         return tree.longest(total)
@@ -220,7 +222,7 @@ def longest(tree: ReadTree, apart: Any, values: Any, tops: Any) -> float:
 def lower_bound(
     header: Header, arrays: Arrays, asked: RegionTables, found: tuple[Any, Any]
 ) -> Any | None:
-    """What dual weights prove; None for those that are no products.
+    """The bound proved by dual weights; None for weights that are not products.
 
     Args:
         header: of the file.
@@ -267,7 +269,7 @@ def lower_bound(
 
 
 def _factors(values: Any) -> list[Any] | None:
-    """Vectors, one for each axis, whose product values are; None where they are none."""
+    """Vectors, one for each axis, whose product is values; None if it is not a product."""
     if not values.any():
         return [np.zeros(len(values)), *map(np.ones, values.shape[1:])]
     top = np.unravel_index(int(values.argmax()), values.shape)

@@ -71,7 +71,7 @@ def _regions_bound(claims: Claims) -> Any:
 
 
 def _tells_regions(claims: Claims) -> bool:
-    """Whether structure tells all: of ordered attributes it bounds distances under replace."""
+    """Whether structure determines all claims: with ordinal attributes, replace has only bounds."""
     exact = claims.large or claims.plain or "ordered" not in claims.arrays
     return claims.told and exact and _at_regions(claims, claims.arrays["sizes"].size)
 
@@ -83,7 +83,7 @@ def _coordinates_bound(claims: Claims) -> Any:
 
 
 def _at_regions(claims: Claims, attributes: int) -> bool:
-    """Whether the queries are tables at regions, or counts alone where that is measured."""
+    """Whether the queries are tables at regions, or only counts if only these are measured."""
     asked = claims.queries.region_tables
     return asked is not None and bool(asked.sizes) == bool(attributes)
 
@@ -95,7 +95,7 @@ def _is_product(claims: Claims) -> bool:
 
 
 def _is_beside_total(claims: Claims) -> bool:
-    """Whether Gaussian noise is on running sums of which the last one is public."""
+    """Whether Gaussian noise is on running sums with a public last sum."""
     replaced = claims.header["neighbours"] == "replace" and (claims.large or not claims.pml)
     return replaced and claims.gaussian and is_plain(claims.arrays)
 

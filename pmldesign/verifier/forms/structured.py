@@ -1,4 +1,4 @@
-r"""The claims of a strategy file, from what the arrays tell about the strategy in whatever form.
+r"""The claims of a strategy file, from numbers that the arrays of any form of strategy determine.
 
 Errors of noise on the rows of L are those of the definition, in ball arithmetic:
 
@@ -41,7 +41,7 @@ from pmldesign.verifier.losses import pml_loss
 from pmldesign.verifier.report import AGREEMENT, WEAKER, WEAKER_LOSS, Checks, Header, as_number
 
 SLACK = 1e-9
-"""By how much a claim may exceed what is proved, relatively: products are not formed exactly."""
+"""Relative tolerance for a claim above the proved value: products are not formed exactly."""
 APART = 40
 """Scales closer than 2^-APART are moved apart: the moment moves by less than the digits of a
 claim."""
@@ -85,24 +85,24 @@ class Computed:
 
     Attributes:
         spread: p to (sum_i s_i^p)^(1/p), s_i^2 the variance of query i per unit of noise, or to
-            None where it is not computed; None where L is not known.
+            None if it is not computed; None if L is unknown.
         queries: their number.
-        sensitivity: of "l1", "l2" and, where R is written out, "linf"; None where it is not known.
-        lower: lower bound on the norm; None where it is not computed.
-        rest: what L R - A adds to the upper bound; None where nobody knows the queries.
-        rows: in the norms "l1" and "l2" how far columns are apart, where that is known.
-        reconstruction: L, shape (m, r); None where it is not written out.
+        sensitivity: of "l1", "l2" and, if R is dense, "linf"; None if unknown.
+        lower: lower bound on the norm; None if it is not computed.
+        rest: the effect of L R - A on the upper bound; None if the queries are unknown.
+        rows: in the norms "l1" and "l2" how far columns are apart, if known.
+        reconstruction: L, shape (m, r); None if it is not materialized.
         weaker: by how much the lower bound that is claimed may be below this one.
         weaker_sensitivity: by how much a sensitivity may be above this one.
         weaker_loss: by how much a loss that is achieved may be above this one, up to the promise;
             under PML, where bounds on the loss serve, up to the promise anyhow.
-        slack: by how much bounds on the norm may exceed what is proved, relatively.
-        slack_of_sensitivity: the same of sensitivities, and what depends on them alone.
+        slack: relative tolerance by which bounds on the norm may exceed the proved values.
+        slack_of_sensitivity: the same of sensitivities, and numbers that depend only on them.
         slack_of_loss: the same of losses.
-        slack_of_errors: by how much errors may be below what is computed here.
+        slack_of_errors: by how much errors may be below the values computed here.
         measurements: the number r of rows of R.
         drawn: from an epsilon and a scale to the delta, where steps draw their records at random.
-        unit: of which R is whole multiples, where the noise is on their grid; None for no such R.
+        unit: u, if R consists of integer multiples of u and the noise is on their grid; else None.
     """
 
     spread: Callable[[float], Any] | None
@@ -174,7 +174,7 @@ def _check_norm(header: Header, computed: Computed, checks: Checks) -> None:
 
 
 def _check_privacy(header: Header, computed: Computed, scale: float, checks: Checks) -> None:
-    """Whether noise of this scale meets the guarantee, and what it achieves."""
+    """Whether noise of this scale meets the guarantee, and the loss that it achieves."""
     noise, numbers = header["noise"], header["guarantee_numbers"]
     norm, pml = NORMS[noise], numbers["kind"] == "pml"
     if noise == "cube" and numbers["kind"] != "dp":
@@ -270,7 +270,7 @@ def cube_error(rows: Any, scale: Any, p: float) -> Any | None:
 
 
 def laplace_error(rows: Any, scale: Any, p: float) -> Any | None:
-    """Error of Laplace noise from L at 2 < p < inf; None without L, or where it takes too long."""
+    """Error of Laplace noise from L at 2 < p < inf; None without L, or if it takes too long."""
     if rows is None or max((row != 0).sum() for row in rows) > MOST_TERMS:
         return None
     moments = [laplace_moment([x for x in row if x != 0], p) for row in abs(rows).tolist()]
@@ -301,7 +301,7 @@ def laplace_moment(scales: Sequence[float], p: float) -> Any:
 
 
 def own_unit(R: Any) -> float | None:
-    """u, the smallest entry, of which all others are multiples; None where they are not."""
+    """u, the smallest entry, if all others are multiples of it; else None."""
     sizes = np.abs(R)
     if not sizes.any():
         return None

@@ -24,8 +24,8 @@ of the sum m = 1 - prod tr rho_i, and
 
 A plain attribute has C = -theta/(n - 1) on vectors orthogonal to r, an ordered one -lambda on y,
 which is constant times r on either of two halves of its cells, and 0 beyond. In frames that begin
-with r, y the matrix K_Sp becomes D^(1/2) K_Sp D^(1/2) where no attribute of Sp is
-ordered, D = 1 - prod C_i, and stays what it is elsewhere.
+with r, y the matrix K_Sp becomes D^(1/2) K_Sp D^(1/2) if no attribute of Sp is ordinal, D = 1 -
+prod C_i, and is unchanged otherwise.
 
 Of tables over single attributes pairs of cells differ in every attribute, in each one by its own
 weights of pairs and in either direction alike. With W_i their Laplacian for attribute i, weights of
@@ -59,7 +59,7 @@ Name = tuple[tuple[int, int], ...]
 NUMBER_ROUNDING = 1e-9
 """Relative, of all numbers here, which are computed in double precision."""
 MOST_DIRECTIONS, MOST_ROWS = 6, 2000
-"""Of frames beside their first vector, and of K."""
+"""Most vectors of frames after the first one, and most rows of K."""
 WAYS, WAYS_DIRECTIONS = (256, 128, 64, 32), 4
 """Columns of frames that hold all that some ways ask about an attribute; directions of others."""
 FAINT = 1e-8
@@ -155,7 +155,7 @@ def of_queries(queries: Queries, u: Any, q: float) -> tuple[Queries, float] | No
 
 
 def separate_bound(queries: Queries, weights: Any) -> float | None:
-    """The bound of weights of pairs, n x n for each attribute; None where there are no such."""
+    """The bound of weights of pairs, n x n for each attribute; None without such weights."""
     members = [list(table.factors.items()) for table in queries.tables]
     counts = [queries.sizes[i] ** 2 for i in _attributes(queries)]
     if weights.size != sum(counts):

@@ -1,4 +1,4 @@
-r"""Files of strategies for tables, coordinates or weighted: what they measure.
+r"""Files of strategies for tables, coordinates or weighted: their measurements.
 
 With coordinates Y_i of each attribute, where [1^T; Y_i] has the inverse (v_i, Psi_i), a strategy
 measures s_T^(1/2) (x)_{i in T} Y_i (x)_{i not in T} 1^T. A query c (x)_S a_i of the table by S then
@@ -58,7 +58,7 @@ MOST_QUERIES = 2**21
 MOST_ATTRIBUTES = 14
 """Of which all sets are tried under replace."""
 LISTED = 16
-"""Attributes of which all sets are listed for distances."""
+"""Most attributes whose sets are all listed for distances."""
 WEAKER_BLOCKS = 0.05
 """A lower bound may be that of other frames, or of other weights tried before."""
 
@@ -79,7 +79,7 @@ class ReadAttribute:
     Attributes:
         size: the number of values n.
         columns: of Y.
-        scale: where Y^T Y = scale (1 - 1 1^T / n); None where `rows` tell.
+        scale: if Y^T Y = scale (1 - 1 1^T / n); None if `rows` determine Y.
         rows: Y, shape (n - 1, n).
         inverse: that of [1^T; Y].
     """
@@ -163,7 +163,7 @@ def farthest(columns: Mapping[int, ReadColumns], lengths: Mapping[frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTables:
-    """A strategy: what it measures of attributes, and s_T of each T."""
+    """A strategy: its measurements of attributes, and s_T of each T."""
 
     attributes: Mapping[int, ReadAttribute]
     lengths: Mapping[frozenset[int], float]
@@ -271,7 +271,7 @@ def measured_of(arrays: Arrays) -> MeasuredTables:
 
 
 def _weighted(arrays: Arrays, sizes: Sequence[int]) -> MeasuredTables:
-    """Coordinates that tell the same as weighted tables."""
+    """Coordinates that are equivalent to weighted tables."""
     attributes = {i: ReadAttribute.plain(n, 1.0) for i, n in enumerate(sizes)}
     tau = {i: float(n) for i, n in enumerate(sizes)}
     for i, D in _designs(arrays).items():

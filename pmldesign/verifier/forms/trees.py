@@ -1,7 +1,8 @@
 r"""Counts on a tree of regions: sums, variances and nuclear norms level by level, and known sums.
 
 Of counts of the nodes with precisions x, v and S = sum of the v of the parts from below, q from
-elsewhere; what others have is the sum less one, but for the one that is more than half:
+elsewhere. The sum over the others is the total less one part, except for a part above half of the
+total:
 
     up:     v_leaf = 1/x,    v = 1/(x + 1/S)
     down:   q_root = 0,      q_part = 1/(1/(x + q) + sum of the v of the others)
@@ -29,14 +30,15 @@ there. That adds g'/g - 1 = -d/g for each of these, and with d = g - g'
 
 All are sums, products and quotients of positive numbers, in which relative errors are averaged: of
 a level with families of k a sum adds gamma_k, everything else at most 8 units; the difference is
-taken where it is at least half of what it is taken from, which triples errors once.
+formed if it is at least half of its minuend, which triples errors once.
 
-Known sums of regions: groups of cells as nodes of a tree, and the answers that tell them.
+Known sums of regions: groups of cells as nodes of a tree, and the answers that determine them.
 
 The groups are those of neighbours, who replace a cell by another one of its group. Each has to be
-what is below a node, its *top*. Known answers count nodes: they tell the group of a cell by the
-nearest of these above it, and every sum if their rank is the number of groups. Of sets that nest
-each adds one to the rank but those that are the topmost ones below together.
+the cells below a node, its *top*. Invariants count nodes: the nearest of these above a cell
+identifies its group, and they determine every sum if their rank is the number of groups. Each of
+several nested sets adds one to the rank, except a set that is the union of the topmost ones below
+it.
 """
 
 from __future__ import annotations
@@ -142,12 +144,12 @@ class ReadTree:
         return result
 
     def farthest(self, values: Any, shared: Any = 0.0, tops: Any = None) -> float:
-        """The largest sum of what is above one of two leaves but not both, off by `slack`.
+        """The largest sum of values above one of two leaves but not both, off by `slack`.
 
         Args:
             values: of nodes.
             shared: what nodes above both add, also for a leaf and itself.
-            tops: nodes, shape (N,), one of which is to be above both; None for the root.
+            tops: nodes, shape (N,); one must be above both leaves; None for the root.
         """
         below, parts = np.zeros(len(self.levels[-1])), self.split(values)
         adding = self.split(np.broadcast_to(shared, values.shape))
@@ -274,7 +276,7 @@ class ReadTree:
 def known_nodes(
     tree: ReadTree, header: Header, arrays: Arrays, known: Queries | None, checks: Checks
 ) -> tuple[Any, Any] | None:
-    """The tops and these with all above them, shape (N,); None if groups are no nodes.
+    """The tops and these with all above them, shape (N,); None if groups are not nodes.
 
     None of both for add-remove neighbours; the root where the number of records is public.
     """
@@ -319,7 +321,7 @@ def mass_of_pairs(tree: ReadTree, masses: Any, tops: Any, concentration: float =
 
 
 def _tops(tree: ReadTree, groups: Any) -> Any | None:
-    """The topmost nodes of one group, where there is one for each; else None."""
+    """The topmost nodes of one group, if there is one for each; else None."""
     of_nodes = np.zeros(len(tree.leaves), dtype=np.int64)
     of_nodes[tree.leaves] = groups
     low, high = tree.split(of_nodes), tree.split(of_nodes)
@@ -359,7 +361,7 @@ def _check_known(tree: ReadTree, groups: Any, known: Queries | None, checks: Che
 
 
 def _counted(tree: ReadTree, known: Queries | None) -> Any | None:
-    """The nodes whose sums the known answers are; None if they are no such."""
+    """The nodes whose sums are the invariants; None if these are not sums of nodes."""
     asked = None if known is None else known.region_tables
     if asked is None or any(part.table for part in asked.parts) or not tree.same(asked.parents):
         return None

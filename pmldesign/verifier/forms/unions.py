@@ -9,15 +9,16 @@ attribute, along which matrices are applied one after the other.
     variances            q = a X^-1 a^T;  under replace, where the total is known,
                          q - (a X^-1 1)^2 / (1^T X^-1 1)
 
-Lower bound. For weights u, w the nuclear norm is f = tr M^(1/2), M = W^(1/2) A^T U A W^(1/2). Where
-u and w are alike along all attributes but i, and V_j diagonalises all A_sj^T A_sj but for E_sj,
+Lower bound. For weights u, w the nuclear norm is f = tr M^(1/2), M = W^(1/2) A^T U A W^(1/2). If u
+and w are equal along all attributes but i, and V_j diagonalises all A_sj^T A_sj except for E_sj,
 
     M_b = sum_s prod_j lambda_sj(b_j) W_i^(1/2) A_si^T U_s A_si W_i^(1/2)
 
-are its blocks but for a matrix of norm e, and no eigenvalue is off by more than e, which comes off
-before roots are taken; else M is written out. Pairs of cells have the weights w_x w_y (sum w = 1):
-for a union at least (f - norm(U^(1/2) A w)) / ((1 - sum w^2)/2)^(1/2); for a single product, with
-k_a the eigenvalues of M and s_a the coordinates of w^(1/2), C of M without that direction,
+are its blocks up to a matrix of norm e, and no eigenvalue is off by more than e, which is
+subtracted before roots are taken; otherwise M is dense. Pairs of cells have the weights w_x w_y
+(sum w = 1): for a union at least (f - norm(U^(1/2) A w)) / ((1 - sum w^2)/2)^(1/2); for a single
+product, with k_a the eigenvalues of M and s_a the coordinates of w^(1/2), C of M without that
+direction,
 
     f - tr C^(1/2) = 1/pi integral of h(t) t^(-1/2) dt,
     h(t) = sum_a s_a^2 k_a/(k_a + t)^2 / sum_a s_a^2/(k_a + t).
@@ -26,11 +27,12 @@ Blocks, R = sum_b R_b (x)_j v_{j,b_j}^T over columns of orthonormal bases V_j:
 
     norm of a column (x, y)      sum_b norm(R_b e_x)^k prod_j |V_j[y_j, b_j]|^k, k = 1 or 2
     variance of a query (x) a    sum_b |a_i R_b^+|^2 prod_j (a_j^T v_{j,b_j})^2, i the blocks' own
-                                 attribute; answered if what no block measures of it is 0
+                                 attribute; answered if its unmeasured part is 0
 
 Identity and rows, R = [diag(d); T]: with C = (1 + T D^-2 T^T)^-1 (Woodbury) the variance of a query
-a is |a D^-1|^2 - |a D^-2 T^T C^(1/2)|^2. Beside a public total (a v)^2 / (1^T v) comes off it, with
-v = (R^T R)^-1 1. Without T any two columns are as far apart as their entries are long together.
+a is |a D^-1|^2 - |a D^-2 T^T C^(1/2)|^2. Given a public total, (a v)^2 / (1^T v) is subtracted,
+with v = (R^T R)^-1 1. Without T any two columns are as far apart as their entries are long
+together.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ STEP, TAIL = 0.5, 60.0
 WEAKER_PAIRS = 1e-4
 """A lower bound for pairs of cells may be one that cut eigenvalues to fewer."""
 MISSED = 1e-9
-"""Part of a query that may lie outside of what is measured: rounding."""
+"""Part of a query that may lie outside of the measured space: rounding."""
 
 
 def check_product_basis(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:

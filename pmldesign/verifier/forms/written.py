@@ -1,4 +1,4 @@
-r"""The matrix R of every form of strategy file, from what the file holds, in double precision.
+r"""The matrix R of every form of strategy file, from the arrays of the file, in double precision.
 
 With H_i the contrasts (1, ..., 1, -k, 0, ..., 0) / (k (k + 1))^(1/2), k = 1 ... n_i - 1, [R; S] one
 below the other and (x) the Kronecker product over the attributes in their order:
@@ -54,7 +54,7 @@ def kron(parts: Any) -> Any:
 
 
 def over_sizes(sizes: Any, factors: Mapping[int, Any]) -> Any:
-    """The product over all attributes, of a row of ones where there is no factor."""
+    """The product over all attributes, with a row of ones for attributes without a factor."""
     return kron(factors.get(i, np.ones((1, n))) for i, n in enumerate(sizes))
 
 
@@ -92,7 +92,7 @@ def region_rows(arrays: Arrays) -> Iterator[Any]:
 
 
 def leaves(arrays: Arrays) -> list[int]:
-    """The nodes of a tree that are no parents, in increasing order."""
+    """The nodes of a tree without children, in increasing order."""
     parents = arrays["parents"]
     if (parents >= np.arange(len(parents))).any():
         raise ValueError("parents come before their children")
@@ -170,7 +170,7 @@ def _lower_factor(gram: Any) -> Any:
 
 
 def pseudo_inverse(R: Any) -> Any:
-    """R^+, by orthogonal columns where they are independent."""
+    """R^+, by orthogonal columns if they are independent."""
     rows, columns = R.shape
     if rows >= columns:
         Q, U = np.linalg.qr(R)
