@@ -1,7 +1,7 @@
 r"""Guarantees as files have them: the numbers of each kind, their sentence, and what noise loses.
 
-The words are those of the definitions, with {about}: how neighbours differ, or under PML what is
-assumed about records. A sentence is written again from the numbers and compared as a whole.
+The words are those of the definitions, with {about}: how neighbours differ, or under PML the
+assumption about records. A sentence is written again from the numbers and compared as a whole.
 
 The loss of noise at the ratio t of sensitivity and scale, in ball arithmetic (`losses` for PML):
 
@@ -37,7 +37,7 @@ ROUNDING = 1e-12
 
 
 class Kind(NamedTuple):
-    """What files call a guarantee and what its delta means, its numbers, and what it promises."""
+    """The name of a guarantee in files, the meaning of its delta, its numbers, and its sentence."""
 
     kind: str
     failure: str | None
@@ -46,7 +46,7 @@ class Kind(NamedTuple):
 
     @property
     def keys(self) -> set[str]:
-        """Of its numbers in strategy files, where DP and PML have null for what others have."""
+        """Keys of its numbers in strategy files, where DP and PML have null for those of others."""
         beside = {"delta", "alpha", "failure"} if self.kind in ("dp", "pml") else set()
         return {"kind", "neighbours", *self.numbers} | beside
 
@@ -119,9 +119,9 @@ RANGES = {
 }
 """Of the numbers, without the ends."""
 BESIDE = {"kind", "failure", "neighbours", "known", "published", "sample"}
-"""Keys of a guarantee that are none of its numbers."""
+"""Keys of a guarantee that are not among its numbers."""
 CLOSE, HALVINGS = 1e-9, 50
-"""Width of the interval of what is inverted in double precision, and how often it is halved."""
+"""Width of the interval around an inverse in double precision, and how often it is halved."""
 
 Numbers = Mapping[str, Any]
 
@@ -131,7 +131,7 @@ def check_guarantee(numbers: Numbers, words: Any, cells: Any, checks: Checks) ->
 
     Args:
         numbers: of the guarantee, as strategy files have them.
-        words: what is promised.
+        words: the sentence of the guarantee.
         cells: their number.
         checks: to which it is added.
     """
@@ -240,7 +240,7 @@ def _digits(value: float) -> str:
 
 def gaussian_profile(ratio: Any, epsilon: Any) -> Any:
     """HS_epsilon(t), the smallest delta of Gaussians t standard deviations apart, growing in t."""
-    if not bool(ratio > 0):  # columns that rounding alone may tell apart
+    if not bool(ratio > 0):  # columns that might differ only by rounding
         most = ratio.upper()
         return arb(0).union(gaussian_profile(most, epsilon)) if bool(most > 0) else arb(0)
     shift = epsilon / ratio
@@ -248,7 +248,7 @@ def gaussian_profile(ratio: Any, epsilon: Any) -> Any:
 
 
 def dp_loss(numbers: Header, noise: str, ratio: Any) -> tuple[Any, float] | None:
-    """The loss at sensitivity / scale, at most, and what it may be; None for PML."""
+    """An upper bound on the loss at sensitivity / scale, and the promised loss; None for PML."""
     kind, laplace, ratio = numbers["kind"], noise == "laplace", ratio.upper()  # losses grow
     if noise == "cube" or (kind == "dp" and laplace):
         return (ratio, numbers["epsilon"]) if kind == "dp" else None
@@ -266,7 +266,7 @@ def dp_loss(numbers: Header, noise: str, ratio: Any) -> tuple[Any, float] | None
 
 
 def _laplace_mu(ratio: Any) -> Any:
-    """The mu of Laplace noise between two that the normal law tells apart."""
+    """The mu of Laplace noise between two values that the normal law separates."""
     tail = (-ratio / 2).exp() / 2
     guess = arb(float(-2 * scipy.special.ndtri_exp(math.log(0.5) - float(ratio) / 2)))
     low, high = guess * (1 - arb(CLOSE)) - CLOSE, guess * (1 + arb(CLOSE)) + CLOSE

@@ -42,7 +42,7 @@ FAR = 40.0
 
 
 def pml_loss(numbers: Header, noise: str, rows: Rows, scale: Any) -> tuple[Any, float]:
-    """The loss under PML, and what it may be."""
+    """The loss under PML, and the promised loss."""
     epsilon = numbers["epsilon"]
     if noise == "laplace":
         return laplace_leakage(rows, scale), epsilon
@@ -53,7 +53,7 @@ def pml_loss(numbers: Header, noise: str, rows: Rows, scale: Any) -> tuple[Any, 
 
 
 def exact_bounds(ratios: Sequence[Sequence[Any]], rows: Rows, epsilon: Any) -> list[Any]:
-    """`bounds`, or the integrals of columns on a line, or of three, where they are smaller."""
+    """`bounds`, or the integrals of columns on a line, or of three, if these are smaller."""
     parts, places = bounds(ratios, rows, epsilon), places_on_a_line(ratios)
     if places is not None:
         exact = slack_on_a_line(places, rows.own, epsilon)

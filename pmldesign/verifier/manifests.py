@@ -6,14 +6,14 @@ mixture of cells in parts of 1/D, D the `denominator`, they are D times as fine 
 
     discrete Laplace noise of parameter b     epsilon = Delta_1 / b
     discrete Gaussian of parameter s          s^2 >= sigma^2 + 4 with sigma of continuous noise on
-                                              what is then rounded by a discrete Gaussian of
-                                              parameter 2: delta(epsilon) of Delta_2 / sigma, but
-                                              for e^(2e-34) for each measurement
+                                              values then rounded by a discrete Gaussian of
+                                              parameter 2: delta(epsilon) of Delta_2 / sigma, up to
+                                              e^(2e-34) for each measurement
 
 Under PML the loss depends on the distances of measurements of the cells, in units: of all of them
 up to 256 cells, else of any cell from the others. Without alpha the largest distance counts.
 
-The tables that were published lie beside the manifest, which has their hashes.
+The published tables are in the folder of the manifest, which has their hashes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pmldesign.verifier.report import KEY, OBJECT, Checks, Header, as_number, di
 NAME = "ball arithmetic of 192 bits"
 MANIFEST = ".manifest.json"
 TABLES = {"table": (".csv", ".parquet"), "known": (".known.csv",)}
-"""Endings of what is published beside a manifest."""
+"""Endings of the files published with a manifest."""
 UNIT_ROUNDING = 1 + 2.0**-50
 """The unit is 2^-bits over the denominator, to the nearest float."""
 LAWS = {
@@ -66,14 +66,14 @@ UNSEEN = {
     "method": "the numbers in the table, the level of intervals, what was done to the estimates",
     "sampler": "whether the noise was drawn as the manifest says, no file tells",
 }
-"""What no manifest tells, and why."""
+"""Claims that no manifest can prove, and why."""
 SHARPER = 1e-2
 """The noise of a release loses at least this much less than is promised, but not more so: a
 discrete Gaussian has slightly more variance than a continuous one."""
 ROUNDED = 1e-9
 """By which the square of the parameter of a discrete Gaussian may be above sigma^2 + 4."""
 FRAME = ("kind", "neighbours", "participation", "words")
-"""What the guarantee of a manifest has beside its numbers."""
+"""Keys of the guarantee of a manifest, except its numbers."""
 LISTED = 1e-6
 """Relative, between the sensitivity and the largest distance that is listed, which is rounded."""
 SHARPER_BOUND = 0.06
@@ -81,7 +81,7 @@ SHARPER_BOUND = 0.06
 
 
 def check_manifest(content: Header, path: Path, schema: str | None, checks: Checks) -> str:
-    """All claims of a manifest that can be recomputed from it and from the tables beside it.
+    """All claims of a manifest that can be recomputed from it and from its tables.
 
     Args:
         content: of the manifest.
@@ -214,7 +214,7 @@ def _numbers_of(promise: Header) -> dict[str, Any]:
 
 
 def _check_tables(content: Header, path: Path, checks: Checks) -> None:
-    """Whether the tables beside a manifest are those whose hashes it has."""
+    """Whether the tables of a manifest are those whose hashes it has."""
     base = str(path).removesuffix(MANIFEST)
     for name, endings in TABLES.items():
         listed = content[KEY].get(name)

@@ -4,9 +4,9 @@ The measurements are whole multiples of units u. A record is a mixture of cells 
 the `denominator` of the manifest, so that the counts D x are whole; R is Z times D u with Z a
 matrix of whole numbers, and Z D x + eta was measured. Of neighbours Z D x differs by D times the
 columns of Z = diag(1/(D u)) R, or by differences of two of them (within a group of cells that the
-invariants tell apart): the largest norm is the sensitivity that the manifest states, for which its
-noise keeps the guarantee. If R itself is not on the lattice, entries of D u Z are off by
-`bias_of_an_entry`, half of D u if R is rounded, at most D u if its products are: the sensitivity
+invariants distinguish from others): the largest norm is the sensitivity that the manifest states,
+for which its noise keeps the guarantee. If R itself is not on the lattice, entries of D u Z are off
+by `bias_of_an_entry`, half of D u if R is rounded, at most D u if its products are: the sensitivity
 is then that of the rounded R, or one of R that was made larger.
 
 Under add-remove the measured values are whole multiples of the units. Under replace the public part
@@ -40,7 +40,7 @@ from pmldesign.verifier.strategies import check_content, check_digest, form_of
 
 CLAIMS = ("manifest", "decimals", "own_grid", "release")
 ARRAYS = {"measured": VECTOR, "units": POSITIVE, "records": COUNTS}
-"""Of a file of measurements, beside those of a strategy."""
+"""Arrays of a file of measurements, in addition to those of a strategy."""
 LARGER = 1e-2
 """A sensitivity may be a bound above the exact one, by no more than this part."""
 WHOLE, LARGEST_WHOLE = 2.0**-51, 2.0**50
@@ -49,7 +49,7 @@ ROUNDED = 1e-9
 """Relative, of distances in double precision."""
 ORDERS = {"l1": 1, "l2": 2, "linf": np.inf}
 FINEST = 2**16
-"""The largest entry of R in units, at least, where it is rounded."""
+"""The largest entry of R in units, at least, if R is rounded."""
 MOST_CELLS = 1024
 """Of which all pairs are compared under replace."""
 
@@ -103,7 +103,7 @@ def _agrees(header: Header, manifest: Header) -> bool:
 
 
 def _check_values(header: Header, arrays: Arrays, checks: Checks) -> bool:
-    """Whether there is a value and a unit for each measurement, and what is public."""
+    """Whether there is a value and a unit for each measurement, and the public numbers."""
     manifest, replaced = header["manifest"], header["neighbours"] == "replace"
     names = {"measured", "units"} | ({"records"} if replaced else set())
     present = names == arrays.keys() & ARRAYS.keys()

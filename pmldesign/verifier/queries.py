@@ -62,17 +62,17 @@ class Queries:
     """A.
 
     Attributes:
-        matrix: A itself, shape (m, n); None where it is too large.
+        matrix: A itself, shape (m, n); None if it is too large.
         sizes: the number of values of each attribute.
-        tables: what A is made of, one below the other; none where it is no such workload.
-        joint: likewise queries that join attributes, where any do.
+        tables: those that A consists of, one below the other; empty if A is not such a workload.
+        joint: queries that join attributes, one below the other, if any do.
         count: the number m of queries.
-        gram: makes A^T A, shape (n, n), where A is too large and that is not.
-        columns: makes columns of A, from one number to another, where A is too large.
+        gram: makes A^T A, shape (n, n), if A is too large and that is not.
+        columns: makes columns of A, from one number to another, if A is too large.
         sums: makes of running sums the rates, shape (n - 1,), and weights of queries and of steps.
-        region_tables: of counts and tables of regions that nest.
-        known: what is public beside, if anybody knows it.
-        named: whether it is what the file itself names.
+        region_tables: of counts and tables of a geographic hierarchy.
+        known: the invariants, if they are known.
+        named: whether these are the queries that the file itself names.
     """
 
     matrix: Any
@@ -94,7 +94,7 @@ class Queries:
         return bool(self.tables) and all(factor is None for factor in factors)
 
     def are_tables_of(self, counted: Sequence[Collection[int]]) -> bool:
-        """Whether it is the tables of counts of these attributes, with others that they tell.
+        """Whether it is the tables of counts of these attributes, with others that these determine.
 
         Attributes with one value do not count.
         """

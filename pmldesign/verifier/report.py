@@ -1,10 +1,10 @@
-"""What files hold, and what a verification says: a verdict for every claim, and what is unchecked.
+"""Contents of files, and results of a verification: a verdict for every claim, or "unchecked".
 
-The digest of a file tells whether anything in it was changed after it was written: SHA-256 of the
+The digest of a file shows whether anything in it was changed after it was written: SHA-256 of the
 header as JSON with sorted keys, without the digest itself, and of the name, type, shape and bytes
-of every array in the order of their names. It guards against damage and slips: who changes a file
-on purpose can write another digest, but not make false numbers hold. A JSON object has its digest
-under `sha256`, `object`.
+of every array in the order of their names. It guards against damage and slips: a person who changes
+a file on purpose can write another digest, but cannot make false numbers hold. A JSON object has
+its digest under `sha256`, `object`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ KEY = "sha256"
 OBJECT = "object"
 """Of the digest of a whole JSON object, among its hashes."""
 WEAKER = 1e-6
-"""A bound that is claimed may be weaker than what is proved by this part of it, never stronger."""
+"""A claimed bound may be weaker than the proved one by this part of it, never stronger."""
 WEAKER_LOSS = 1e-5
 """The loss that a file says is achieved may be above the exact one by this part."""
 AGREEMENT = 1e-9
@@ -51,9 +51,9 @@ class Check:
     Attributes:
         name: of the number or property.
         claimed: as the file has it; None for a property.
-        computed: what the arrays give, rounded outwards where it is a bound; None without one.
+        computed: the value from the arrays, rounded outwards if it is a bound; None without one.
         verdict: whether it holds.
-        reason: what was compared, or why it fails or was not checked.
+        reason: the values compared, or why it fails or was not checked.
     """
 
     name: str
@@ -69,8 +69,8 @@ class Verification:
 
     Attributes:
         file: the name of the file.
-        kind: what it is ("strategy", "manifest", "envelope").
-        arithmetic: in which the numbers were computed, and what that proves.
+        kind: of the file ("strategy", "manifest", "envelope").
+        arithmetic: in which the numbers were computed, and the strength of the proof.
         checks: one for each claim.
     """
 
@@ -144,7 +144,7 @@ class Checks:
         less: float = AGREEMENT,
         more: float = AGREEMENT,
     ) -> None:
-        """A value that is claimed, and the interval in which it lies, but for parts of it."""
+        """A claimed value, and the interval in which it lies, up to parts of it."""
         value, size = as_number(claimed), max(abs(low), abs(high))
         holds = value is not None and low - less * size <= value <= high + more * size
         reason = "" if holds else f"lies in [{low:.12g}, {high:.12g}]"

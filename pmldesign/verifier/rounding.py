@@ -31,7 +31,7 @@ DECADES = 120.0
 APART = ("block_", "rows_", "dual_u_", "dual_w_")
 """Of arrays that are not multiplied by each other."""
 WEAKEST = 1e-9
-"""By how much, relatively, a claim may exceed what is proved: bounds on rounding are generous."""
+"""Relative tolerance by which a claim may exceed the proof: bounds on rounding are generous."""
 
 
 class HiddenError(ArithmeticError):
@@ -72,7 +72,7 @@ def gamma(terms: float) -> float:
 
 
 def in_range(arrays: Mapping[str, Any]) -> bool:
-    """Whether no square of what is computed from arrays leaves the normal numbers."""
+    """Whether squares of all numbers computed from arrays are normal floating-point numbers."""
     decades: dict[str, float] = defaultdict(float)
     for name, array in arrays.items():
         largest = float(np.abs(array).max(initial=0.0)) if array.dtype.kind == "f" else 0.0
@@ -141,10 +141,10 @@ def nuclear_norm(A: Array, u: Array, w: Array) -> Any:
 
 
 def factored_norm(A: Array, u: Array, F: Array) -> Any:
-    """At least the nuclear norm of diag(u)^(1/2) A F, F F^T but for its rounding."""
+    """A lower bound on the nuclear norm of diag(u)^(1/2) A F, with F F^T up to rounding."""
     relative = np.sqrt(u)[:, None] * A
     error = gamma(len(F) + 6) * (np.abs(relative) @ np.abs(F))
-    shrink = gamma(2 * len(F) * (len(F) + 4))  # F F^T is a Laplacian but for this part
+    shrink = gamma(2 * len(F) * (len(F) + 4))  # F F^T is a Laplacian up to this part
     return polar_norm(relative @ F, error) * (1 - shrink)
 
 

@@ -1,9 +1,9 @@
-"""A strategy file: what it states, and which checks it gets.
+"""A strategy file: its claims, and the checks of each.
 
-Claims come in groups, each there as a whole or not at all: what the file is about, always; noise
+Claims come in groups, each present as a whole or not at all: the subject of the file, always; noise
 that meets a guarantee; bounds on the norm, with the dual weights that prove the lower one. A file
-without one of them, with another one, or with a number out of its range is no statement. Errors
-may be left out, which is said.
+that lacks a claim, has another one, or has a number out of its range is not valid. Errors may be
+left out, which is reported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ HASHED = 2**26
 COLUMNS = 64
 """Of the workload that are hashed at a time."""
 DRAWN = "; the delta of sampled steps in double precision"
-"""What is no ball arithmetic (`participation`)."""
+"""The part that is not in ball arithmetic (`participation`)."""
 
 
 def _text(value: Any) -> bool:
@@ -88,9 +88,9 @@ BESIDE = {
     "form": lambda value: value in FORMS,
 }
 """Public answers, several participations, queries without weights, noise on the grid of whole
-measurements, and what is no matrix."""
+measurements, and strategies without a matrix."""
 CLAIMS = ABOUT | NOISE | ERRORS | NORM | BESIDE
-"""Of a header, with what they may be."""
+"""Claims of a header, with their domains."""
 
 DUALS: tuple[dict[str, Domain], ...] = (
     {"dual_u": WEIGHTS, "dual_w": Domain(axes=(1, 2, 3))},
@@ -179,7 +179,7 @@ def check_strategy(header: Header, arrays: Arrays, queries: Queries | None, chec
     Args:
         header: of the file.
         arrays: of the file.
-        queries: what the strategy is for; None if it is not known.
+        queries: those that the strategy is for; None if unknown.
         checks: to which they are added.
 
     Returns:
@@ -238,7 +238,7 @@ def check_content(header: Header, arrays: Arrays, queries: Queries | None, check
 
 
 def _check_table(header: Header, arrays: Arrays, queries: Queries | None, checks: Checks) -> None:
-    """Whether the tables that a strategy is beside are what is known."""
+    """Whether the public tables of a strategy are the invariants."""
     checks.state("neighbours", header["neighbours"] == "replace", "beside public tables")
     if queries is None:
         return
@@ -260,7 +260,7 @@ def check_digest(header: Header, arrays: Arrays, checks: Checks) -> None:
 
 
 def _check_workload(header: Header, queries: Queries, checks: Checks) -> None:
-    """Whether A is the workload that the file speaks of."""
+    """Whether A is the workload that the file describes."""
     A, n = queries.matrix, math.prod(queries.sizes) if queries.sizes else None
     m, n = (queries.count, n) if A is None else A.shape
     for name, value in (("queries", m), ("cells", n)):
@@ -288,7 +288,7 @@ def _check_workload(header: Header, queries: Queries, checks: Checks) -> None:
 
 
 def form_of(header: Header, arrays: Arrays) -> Form | None:
-    """The form of a file; None if it is none."""
+    """The form of a file; None if it has none."""
     if "form" in header:
         return FORMS.get(header["form"])
     return FORMS["matrix and inverse" if "right_inverse" in arrays else "matrix"]

@@ -97,7 +97,7 @@ def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
 
 
 def check_file(path: str | Path, queries: Any = None, schema: str | None = None) -> Verification:
-    """Check what a file claims.
+    """Check the claims of a file.
 
     Args:
         path: a strategy file or measurements (.npz), the manifest of a release (.json) or its table
@@ -145,10 +145,10 @@ def check_file(path: str | Path, queries: Any = None, schema: str | None = None)
 
 
 def manifest_of(path: Path) -> Path:
-    """The manifest beside a published table; any other path as it is.
+    """The manifest of a published table; any other path as it is.
 
     Raises:
-        FileError: there is none.
+        FileError: the manifest is missing.
     """
     from pmldesign.verifier.manifests import MANIFEST, TABLES
 

@@ -62,8 +62,8 @@ class Dense:
             `duals`.
         weaker: by how much a claim may be below `lower`.
         written: whether R was in the file; else it is known to double precision.
-        queries: their number m, if A is not all of them: at p = 2 any A' with A'^T A' = A^T A has
-            the same norm and the same sum of variances.
+        queries: their number m, if A does not hold all of them: at p = 2 any A' with A'^T A' = A^T
+            A has the same norm and the same sum of variances.
     """
 
     header: Header

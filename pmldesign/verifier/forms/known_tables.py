@@ -65,7 +65,7 @@ def shared_sets(counted: Any) -> list[set[int]]:
 
 
 def lower_bound(queries: Any, left: Any, u: Any, w: Any, p: float) -> Any:
-    """The bound by dual weights for queries on the vectors left open, shape (m, k); 0 without one."""
+    """The bound by dual weights for queries on the vectors left open, (m, k); 0 without one."""
     n = len(left)
     w = (1 - EVEN) * w / (w.sum() / 2) + EVEN * (1 - np.eye(n)) / (n * (n - 1) / 2)
     laplacian = np.diag(w.sum(axis=1)) - w

@@ -8,10 +8,10 @@ Q = N(0, 1), at most, in either order, and its loss at x is
     l(x) = log(1 - q + q e^(t x - t^2/2)),   x(l) = (log(1 + (e^l - 1)/q) + t^2/2)/t.
 
 On a grid of losses l_i the masses of P and Q between two neighbours go to these so that both are
-kept: P' and Q' are no less distinct, as what they came from is a function of them and of further
-chance. Q carries v to l_(i + 1) and u to l_i, u + v its mass, u e^(l_i) + v e^(l_(i + 1)) that of
-P. A finer grid with the same points gives less: steps are powers of two, a quarter of what anybody
-else needs. For a record that is added P and Q change places.
+kept: P' and Q' are no less distinct, as P and Q are obtained from them by a function and further
+randomness. Q carries v to l_(i + 1) and u to l_i, u + v its mass, u e^(l_i) + v e^(l_(i + 1)) that
+of P. A finer grid with the same points gives less: steps are powers of two, a quarter of those that
+suffice elsewhere. For a record that is added P and Q change places.
 
 Every u is rounded to the side of more loss, by what `ndtr` may be off: 4 u (2 + x^2) relatively,
 u = 2^-53.
@@ -21,9 +21,9 @@ The sum of k losses. Let mu be the masses of one, positive, on a grid, and
     G(s) = sum_i mu_i e^(s l_i),  delta = E (1 - e^(eps - L))_+ <= G(s)^k e^(-s eps) sum_j nu_j g_j,
 
 nu the masses of the sum, which are those of mu_i e^(s l_i)/G(s) by Fourier transforms modulo their
-size, and g_j = e^(-s x)(1 - e^-x) at x = L - eps > 0. What lies below the window comes round as a
-larger loss; what lies above is at most G(s + a)^k/G(s)^k e^(-a top), for any a. Transforms are off
-by at most 8 u log2 of their size times the norm of what they are of, powers by k times that. Losses
+size, and g_j = e^(-s x)(1 - e^-x) at x = L - eps > 0. The mass below the window comes round as a
+larger loss; the mass above is at most G(s + a)^k/G(s)^k e^(-a top), for any a. Transforms are off
+by at most 8 u log2 of their size times the norm of their argument, powers by k times that. Losses
 above eps/2 may be rare: the sums without any, and those with some of them, are then two cases, the
 transform of the second being (f + h)^k - f^k, f that of the small and h that of the large ones.
 With f and h of sum 1 - r and r, it is off by k times what h is off, and by k (1 - (1 - r)^(k - 1))
@@ -51,7 +51,7 @@ UNIT = 2.0**-53
 
 
 class Step(NamedTuple):
-    """Losses of a step: the number of the first, the grid, masses' logarithms, and what is lost."""
+    """Losses of a step: the number of the first, the grid, logarithms of masses, and lost mass."""
 
     first: int
     losses: Any
@@ -60,7 +60,7 @@ class Step(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Sums of losses of which none is large, or some are: which losses are, and how many of all."""
+    """Sums of losses without large ones, or with some: which losses are large, and their number."""
 
     step: Step
     large: Any
@@ -145,7 +145,7 @@ def _steps(ratio: float, rate: float, unit: float, ends: tuple[int, int]) -> lis
 
 
 def _masses(places: Any) -> Any:
-    """Of N(0, 1) between neighbours, each from the nearer tail; and what it is off, at most."""
+    """Masses of N(0, 1) between neighbours, each from the nearer tail; and their largest errors."""
     low, high = places[:-1], places[1:]
     total, off = 0.0, 0.0
     for sign, end in ((1, np.where(low > 0, -low, high)), (-1, np.where(low > 0, -high, low))):

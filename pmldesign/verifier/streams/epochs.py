@@ -13,7 +13,7 @@ that couples class c to class 0,
 and the blocks of the inverse G are, from the last class to the first one, U_c = -o_{c+1},
 
     G_00 = S^-1,   G_c0 = -F_c^-1 (U_c G_{c+1,0} + Y_c G_00),
-    G_cc = F_c^-1 - F_c^-1 (U_c G_{c+1,c} + Y_c G_0c),   G_{c,c+1} likewise from column c + 1.
+    G_cc = F_c^-1 - F_c^-1 (U_c G_{c+1,c} + Y_c G_0c),   G_{c,c+1} from column c + 1.
 
 Strategy X = sum_k c_k (N + s_k^2 W)^-1 for running sums A, N = (A^T A)^-1. Its squared sensitivity
 is the largest sum of abs(X_ij) within a pattern. With d, e_j and z_j of 1/(x r(x)) as in
@@ -24,10 +24,9 @@ is the largest sum of abs(X_ij) within a pattern. With d, e_j and z_j of 1/(x r(
 Weights W of steps prove that the norm is at least tr (A W A^T)^(1/2) / (sum_c max diag W_c)^(1/2),
 (2/pi) times the integral over s of tr (N + s^2 W)^-1 W.
 
-Fixed epochs have these blocks. A strategy of `running_sums`, made for one participation, has
-the entries X_ij = sum_k Y_k(j) prod_{i <= m < j} l_k(m) of resolvents; where no l exceeds 1 they
-fall with the distance of i and j, so that for steps at least b apart the squared sensitivity is at
-most
+Fixed epochs have these blocks. A strategy of `running_sums`, made for one participation, has the
+entries X_ij = sum_k Y_k(j) prod_{i <= m < j} l_k(m) of resolvents; if no l exceeds 1 they fall with
+the distance of i and j, so that for steps at least b apart the squared sensitivity is at most
 
     k max_i X_ii + 2 sum_{0 < l < k} (k - l) max_i X_{i, i + l b},
 
@@ -61,7 +60,7 @@ from pmldesign.verifier.streams.running_sums import (
 )
 
 STEP, ABOVE, BELOW = 0.4, 34.0, 25.0
-"""Of the integral over log s: an error of 8e-11; what is cut off is positive."""
+"""Of the integral over log s: an error of 8e-11; the tails cut off are positive."""
 STEP_ERROR = 4.01 * math.exp(-(math.pi**2) / STEP)
 BATCH = 2**20
 """Numbers in the blocks of a class for all s that are taken at once."""
@@ -216,7 +215,7 @@ def _across(Y: Any, middle: Any) -> Any:
 
 
 def _sums_of_weights(arrays: Arrays, weights: Any, n: int) -> Any:
-    """diag(A W A^T), shape (n,): from each step to the next with what the new step adds."""
+    """diag(A W A^T), shape (n,): from each step to the next with the terms of the new step."""
     apart = len(weights)
     q, h = (np.broadcast_to(arrays[name], n) for name in ("query_weights", "step_weights"))
     rates = np.broadcast_to(arrays["rates"], n - 1)
@@ -280,7 +279,7 @@ def _size_of(weights: Any) -> float:
 
 
 def _of_blocks(blocks: Any, pattern: Pattern) -> float | None:
-    """The largest sum of abs(X_ij) over a pattern; None for one that is no part of a class."""
+    """The largest sum of abs(X_ij) over a pattern; None for one that is not part of a class."""
     classes, members, _ = blocks.shape
     if not pattern.fixed or pattern.apart != classes:
         return None
@@ -290,7 +289,7 @@ def _of_blocks(blocks: Any, pattern: Pattern) -> float | None:
 
 
 def _of_bands(r: Any, pattern: Pattern) -> float | None:
-    """The largest sum of X_ij over a pattern; None where it may not be the first one."""
+    """The largest sum of X_ij over a pattern; None if it might not be the first one."""
     if r.min() < 0 or not (pattern.fixed or (np.diff(r) <= 0).all()):
         return None
     total = np.zeros(r.size)

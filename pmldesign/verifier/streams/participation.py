@@ -1,4 +1,4 @@
-r"""What one person can change who takes part in several steps of a stream, and what is least.
+r"""The sensitivity to one person who takes part in several steps of a stream, and lower bounds.
 
 Data of neighbours differ in the steps of a pattern, in each by a contribution of norm at most 1.
 With X = R^T R the squared l2 sensitivity is at most the largest sum of abs(X_ij) over a pattern:
@@ -54,7 +54,7 @@ Drawn = Callable[[float, float], float | None]
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """Up to k steps, b apart, for each of which a record is drawn with a probability."""
+    """Up to k steps, b apart; each draws a record with a probability."""
 
     times: int
     apart: int
@@ -183,7 +183,7 @@ def toeplitz(R: Any) -> Any:
 
 
 def dual_factor(blocks: Any, patterns: Any, steps: int) -> tuple[Any, float]:
-    """F with F F^T the sum of blocks on the steps of their patterns, and what it may add up to.
+    """F with F F^T the sum of blocks on the steps of their patterns, and a bound on its weight.
 
     Rows of F within a pattern are contributions: tr X F F^T is at most the squared sensitivity
     times the sum over the patterns of the largest squared row, which is returned.

@@ -47,7 +47,7 @@ class ReadChain:
 
     Attributes:
         inner: a, shape (n,).
-        beside: b, shape (n - 1,).
+        beside: b, off the diagonal, shape (n - 1,).
     """
 
     inner: Any

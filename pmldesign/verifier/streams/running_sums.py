@@ -18,9 +18,9 @@ from 0; the sum of all variances is
 
     tr A X^-1 A^T = d n + e_0 sum_i w_i (i + 1)(n - i) + sum_j e_j tr (N + z_j W)^-1 W.
 
-Under replace the last sum, the total, is public; rates and weights of steps are 1. Of
-S = A X^-1 A^T, the covariance of the answers, the variance of query t beside the last one is
-S_tt - S_tn^2/S_nn, with
+Under replace the last sum, the total, is public; rates and weights of steps are 1. Of S = A X^-1
+A^T, the covariance of the answers, the variance of query t given the last one is S_tt -
+S_tn^2/S_nn, with
 
     S_tn = (d [t = n] + sum_j e_j ((M + z_j)^-1)_tn)/(u_t u_n)^(1/2) + e_0 q_t q_n sum_{s <= t} w_s.
 
@@ -204,7 +204,7 @@ def inverse_diagonal(diagonal: Sequence[Any], beside: Sequence[Any]) -> list[Any
 
 
 def _columns_chain(u: Any, q: Any, h: Any, rates: Any) -> tuple[list[Any], list[Any]]:
-    """The diagonal of N, and the squares beside it."""
+    """The diagonal of N, and the squares of the entries next to it."""
     count = len(u)
     inverse = [1 / (u[t] * q[t] ** 2) for t in range(count)]
     diagonal, beside = [], []
@@ -310,7 +310,7 @@ def check_beside_total(header: Header, arrays: Arrays, queries: Queries, checks:
 
 
 def lower_bound_beside_total(arrays: Arrays, p: float) -> Any:
-    """What weights of intervals prove; None where there are none."""
+    """The bound proved by weights of intervals; None without weights."""
     n = len(arrays["w"])
     if arrays.get("dual_w", np.zeros(0)).shape != (2, n - 1) or not is_plain(arrays):
         return None
@@ -340,7 +340,7 @@ def _farthest(arrays: Arrays) -> float:
 
 
 def _variances_beside_total(arrays: Arrays) -> Any:
-    """The variance of every query beside the last one per unit of noise."""
+    """The variance of every query given the last one, per unit of noise."""
     w, weights = arrays["w"], arrays["weights_of_poles"]
     n = len(w)
     q, u = (np.broadcast_to(arrays[name], n) for name in ("query_weights", "u"))

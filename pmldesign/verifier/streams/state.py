@@ -5,11 +5,11 @@ r"""The state of a stream: its rows, and for `prefix:inf` its noise.
     state    after, content as JSON ("time", "series": names), digest
 
 The chain of a row is the hash of the chain before and the row; the first one that of identity and
-key. The digest of the state is a hash of all of it with the key. The log beside
-it holds the step, chain and digest of the last commit, or of the one before.
-The identity of prefix:inf is 2^48, sigma_1, sigma, K numbers 1 - d_m, K w_m, and kappa of each
-epoch; epochs begin at the whole parts of 2^(e/4). With C_ij = rho_i kappa_j sum_m w_m d_m^(i - j),
-rho = start^-0.3, a column from the first step of epoch e on has the square kappa_e^2 sum S_mn(e),
+key. The digest of the state is a hash of all of it with the key. The log of the stream holds the
+step, chain and digest of the last commit, or of the one before. The identity of prefix:inf is 2^48,
+sigma_1, sigma, K numbers 1 - d_m, K w_m, and kappa of each epoch; epochs begin at the whole parts
+of 2^(e/4). With C_ij = rho_i kappa_j sum_m w_m d_m^(i - j), rho = start^-0.3, a column from the
+first step of epoch e on has the square kappa_e^2 sum S_mn(e),
 
     S_mn(e) = rho_e^2 w_m w_n (1 - q^L)/(1 - q) + q^L S_mn(e + 1),    q = d_m d_n, L steps in e,
 
