@@ -1,4 +1,4 @@
-"""How strategies are designed: what the searches begin from."""
+"""How strategies are designed: the starting points of the searches."""
 
 from pmldesign_solvers import face
 

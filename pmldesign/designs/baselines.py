@@ -71,7 +71,7 @@ class Baselines:
         """Names of baselines that are small enough to be evaluated unasked.
 
         Args:
-            guarantee: what the noise has to satisfy.
+            guarantee: the guarantee that the noise has to satisfy.
             all_up_to: cells of an attribute beyond which only those of USUAL are listed.
         """
         queries, cells = self._workload.shape

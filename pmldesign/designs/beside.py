@@ -1,4 +1,4 @@
-"""The strategy of least norm beside public answers: for neighbours within groups of cells."""
+"""The strategy of least norm given the invariants: for neighbours within groups of cells."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from pmldesign_solvers.operators.dense import DenseOperator
 
 
 def solve_beside(workload: Workload, p: float, options: DesignOptions, solve: Solve) -> Design:
-    """The strategy of least norm for neighbours that leave the public answers as they are.
+    """The strategy of least norm for neighbours that agree on the public answers.
 
     Raises:
         InvalidInputError: add-remove neighbours, another method, or a workload that the public
-            answers tell or that is too large.
+            answers determine or that is too large.
     """
     if not options.replace:
         raise beside_records(workload.public.name)
@@ -48,7 +48,7 @@ def solve_beside(workload: Workload, p: float, options: DesignOptions, solve: So
 
 
 def _solve_product(workload: Workload, p: float, options: DesignOptions, solve: Solve) -> Design:
-    """The product of least norm beside a public table: its open factor under replace."""
+    """The product of least norm given a public table: its open factor under replace."""
     factors = [
         (factor.whole, Neighbours.REPLACE if factor.public else Neighbours.ADD_REMOVE)
         for factor in workload.factors
@@ -61,7 +61,7 @@ def _solve_product(workload: Workload, p: float, options: DesignOptions, solve: 
 
 
 def _solve_marginals(workload: Workload, p: float, options: DesignOptions) -> Design:
-    """The residuals of least norm beside public tables, over a domain of any size."""
+    """The residuals of least norm given public tables, over a domain of any size."""
     counts = as_terms(workload.whole)
     if not counts.counts or counts.repeats:
         return _solve_few(workload, p, options)
@@ -83,9 +83,9 @@ def _solve_marginals(workload: Workload, p: float, options: DesignOptions) -> De
 
 
 def _solve_few(workload: Workload, p: float, options: DesignOptions) -> Design:
-    """A matrix for few cells beside several tables: the best one of those that measure A P.
+    """A matrix for few cells given several public tables: the best one that measures A P.
 
-    Others measure in part what is public, which may bring cells closer: bounds need not meet.
+    Other matrices also measure public answers, which may bring cells closer: bounds need not meet.
     """
     design = _solve_groups(workload, p, options)
     n = workload.shape[1]

@@ -1,8 +1,8 @@
 """From a workload, p and a guarantee to a strategy for cube noise, where questions are few.
 
 Cube noise is no longer better than Laplace noise from about ten measurements on, so nothing is
-searched beyond a rank of MOST_MEASURED (`pmldesign_solvers.search.cubes`). As for Laplace noise
-nothing proves that there is no better strategy.
+searched beyond a rank of MOST_MEASURED (`pmldesign_solvers.search.cubes`). As for Laplace noise,
+there is no optimality certificate.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pmldesign_solvers.operators.deadline import Work
 from pmldesign_solvers.search.cubes import rank_of, solve
 
 MOST_LOOKED_AT = 128
-"""Queries or cells of a workload of which the rank is looked at: a few milliseconds."""
+"""Maximum number of queries or cells for which the rank is computed: a few milliseconds."""
 
 
 def cube_design(
@@ -50,7 +50,7 @@ def cube_design(
         neighbours: the relation of the guarantee.
         starts: strategies to begin from.
         seed: of the random starts.
-        work: what the search may do, and until when.
+        work: the amount of work the search may do, and until when.
         callback: called with every `SearchStep`.
 
     Raises:

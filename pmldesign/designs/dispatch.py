@@ -12,13 +12,13 @@ tables             bounds that need not meet (`tables`)
 union of           beyond DENSE_CELLS cells, unless one matrix costs no more: by blocks of one
 products           attribute, exactly where the others are asked by histograms and totals
                    (add-remove); else, with bounds that need not meet, by coordinates where each
-                   attribute has one relation of queries beside totals, over domains of any size
+                   attribute has one relation of queries and totals, over domains of any size
                    (`tables`), or in a product basis (`structured`)
 regions that       beyond REGION_CELLS cells in O(n K): bounds from the tree, a count or tables for
 nest               each region, with weights of their own; counts also as one matrix up to
-                   DENSE_CELLS cells where these are far from the bound (`nested`)
+                   DENSE_CELLS cells if these are far from the bound (`nested`)
 running sums       beyond STREAM_CELLS steps in O(n K), as a stream with K buffers; under replace
-and all ranges     beyond PUBLIC_CELLS, with bounds 0.3 to 0.6 % apart (`structured`)
+and all ranges     beyond PUBLIC_CELLS, with bounds 0.3 to 0.6% apart (`structured`)
 one matrix         anything else, and semidefinite programs; under replace beyond DENSE_CELLS
                    different cells the best of known strategies, with bounds that need not meet
                    (`large_matrix`)
@@ -93,7 +93,7 @@ def solve(workload: Workload, p: float, options: DesignOptions) -> Design:
 
     Raises:
         InvalidInputError: a workload that is all zero, or too large for the method, or buffers for
-            what has none.
+            a workload that has none.
         NotConvergedError: the convex solver returned no point at all.
     """
     options = options.begun

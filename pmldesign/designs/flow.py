@@ -1,9 +1,9 @@
 """The flow of a question: candidates, their rows, and the result.
 
-A candidate is a strategy for the workload: the strategy of least norm with its certificate, what a
-search found for one kind of noise, or a baseline. Its row is the candidate with the admissible
-noise of smallest error, calibrated once. The design is the best row, so no row of the table is
-better than the design.
+A candidate is a strategy for the workload: the strategy of least norm with its certificate, the
+result of a search for one kind of noise, or a baseline. Its row is the candidate with the
+admissible noise of smallest error, calibrated once. The design is the best row, so no row of the
+table is better than the design.
 
 Gaussian noise has a convex theory and a certificate (`factorize`), and under PML a descent from
 there (`gaussian_pml_search`). Laplace noise has a search (`laplace`), which also starts from the
@@ -91,8 +91,8 @@ def ask(
     """The result of a question.
 
     Args:
-        question: what is asked.
-        rows: of baselines, by name, that are known already; the design is no worse than they are.
+        question: the question to answer.
+        rows: of baselines, by name, if already known; the design is at least as good as these.
         design: the strategy of least norm, if it is known already.
         baselines: of the workload, if some of them are known already.
 
@@ -124,7 +124,7 @@ def least_norm(question: Question, deadline: Deadline, *, start_only: bool = Tru
     """The strategy of least norm, in the form that is asked for.
 
     Args:
-        question: what is asked.
+        question: the question to answer.
         deadline: of everything.
         start_only: whether the strategy has no row of its own; if Gaussian noise is not admissible
             it is only a start for the searches then, which get half of the time.
@@ -157,7 +157,7 @@ def _candidates(searches: Searches) -> tuple[Row, ...]:
 
 
 def _is_settled(result: Optimized) -> bool:
-    """Whether no baseline can be better: only Gaussian noise, of which the optimum is known."""
+    """Whether no baseline can be better: only Gaussian noise, whose optimum is known."""
     guarantee = result.guarantee
     if result.question.kinds != (Noise.GAUSSIAN,):
         return False

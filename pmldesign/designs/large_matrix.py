@@ -48,7 +48,7 @@ from pmldesign_solvers.operators.differences import ONLY_THE_TOTAL
 from pmldesign_solvers.operators.operator import Array, Indices, dual_norm, power_mean
 
 FEW_GAP = 1e-3
-"""Of the norm for add-remove neighbours, at most: the bounds beside the total are farther apart."""
+"""Largest gap of the norm for add-remove neighbours: given the total, bounds are farther apart."""
 
 
 def solve_large(workload: Workload, p: float, options: DesignOptions) -> Design:

@@ -2,8 +2,8 @@ r"""The design for counts and tables of regions that nest, each with a weight of
 
 The lower bound is that of the dual (`pmldesign_solvers.trees`), found together with a matrix that
 attains it (`Design.optimum`), which is not returned: the strategy returned measures every region by
-a count of its own, in whole numbers, and is within 0.01 to 0.6 % of the bound at p up to 4 where
-the regions of a level weigh the same. Ordered attributes are measured in coordinates of their own,
+a count of its own, in integers, and is within 0.01 to 0.6% of the bound at p up to 4 if all
+regions of a level have equal weights. Ordered attributes are measured in coordinates of their own,
 and bounds need not meet.
 
 Ordered attributes. Each has one set of queries A_i wherever a table asks about it. Its coordinates
@@ -17,8 +17,8 @@ both sides does not raise a nuclear norm, so that
                            prod_{i in T off S} t_i 1_nu 1_nu^T W^(1/2))^(1/2),
     t = (r^T N r)^2,   h = (tr N - r^T N r)^2,
 
-d_S over plain attributes alone: again a tree for each S. Rounding of the N is taken off as for
-tables (`pmldesign_solvers.tables.lower`): what a table adds is at most the bound.
+d_S only over plain attributes: again a tree for each S. Rounding of the N is taken off as for
+tables (`pmldesign_solvers.tables.lower`): the contribution of a table is at most the bound.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ LOOSE = 0.01
 """Gap of counts or tables of regions from which on one matrix of up to DENSE_CELLS cells is tried:
 trees of ten levels and more, weights that differ from place to place, many tables, and p = inf."""
 STEPS = 60
-"""Of the descent of weights: on 324,000 regions all but 0.002 % is gained in as many."""
+"""Of the descent of weights: on 324,000 regions this many gain all but 0.002%."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +90,7 @@ class OrderedAttributes:
     trusted: float = 1.0
 
     def of_cells(self, workload: NestedWorkload) -> list[Array]:
-        """The parts of all values of each attribute beside places, sum 1."""
+        """The parts of all values of each attribute other than places, sum 1."""
         values = workload.shape[1] // workload.tree.cells
         known = math.prod(len(cells) for cells in self.cells.values())
         return [np.full(values // known, known / values), *self.cells.values()]
@@ -162,11 +162,11 @@ def solve_regions(
     Args:
         workload: the queries.
         p: in [2, inf].
-        options: what was asked for.
-        public: what is, for neighbours under replace.
+        options: of the design.
+        public: the invariants, for neighbours under replace.
 
     Raises:
-        InvalidInputError: buffers, a method other than scaling, or nothing but what is public.
+        InvalidInputError: buffers, a method other than scaling, or only public queries.
     """
     from pmldesign_solvers.streams.solve import solve
 

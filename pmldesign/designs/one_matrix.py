@@ -44,7 +44,7 @@ def solve_matrix(workload: Workload, p: float, options: DesignOptions) -> Design
 
 
 def _missed(workload: Workload, solution: Solution, p: float) -> float:
-    """What the certificate of a wide strategy has beside the value of L: all that A - L R is."""
+    """The upper bound of a wide strategy minus the value of L: the contribution of A - L R."""
     size = float(np.sqrt(np.einsum("ij,ij->j", solution.strategy, solution.strategy).max()))
     variances = workload.row_norms(solution.right_inverse)
     return solution.certificate.upper - size * math.sqrt(power_mean(variances, p / 2))

@@ -32,9 +32,9 @@ class Optimized(Drawn, Displayed):
     """The best mechanism that was found for a question, and the rows of all candidates.
 
     Attributes:
-        question: what was asked.
+        question: the question that was answered.
         design: the strategy of least norm, with its certificate.
-        searches: what searches found, by the noise that they were for.
+        searches: the results of searches, by the noise that they were for.
         candidates: rows of the strategy of least norm, of searches that gained on it, and of a
             baseline that is better than both; the best one first.
         interrupted: whether Ctrl-C ended any part of the work, even one that found nothing better.

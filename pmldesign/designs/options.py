@@ -61,7 +61,7 @@ class DesignOptions:
         rel_gap: stop when both bounds are this close, relatively; positive.
         max_steps: stop after this many iterations; at least 1.
         time_limit: stop after this many seconds, or at a `Deadline`; None for no limit. It is
-            looked at between steps, of which the first one is always taken.
+            checked between steps; the first step is always taken.
         method: "scaling" is the fast certified solver; "primal" and "dual" are semidefinite
             programs for CVXPY, small workloads only.
         solver: "SCS" or "CLARABEL", for the semidefinite programs.
@@ -71,11 +71,11 @@ class DesignOptions:
             "16,every=64" or "4,min-sep=64", under add-remove, or in the rows of a table,
             such as "3,any" (docs/guides/bounded-contributions.md); None for once.
         start: a strategy, an earlier design or a matrix that the searches for Laplace and cube
-            noise begin from besides others; the one for Laplace noise ends no worse. The design of
-            least norm is the same from any.
+            noise use as an additional start; the one for Laplace noise ends at least as good. The
+            design of least norm does not depend on it.
         fractions: whether cells hold fractions of records, as for sums and means of numbers; noise
             "auto" is then never integer-valued, and otherwise where standard deviations are smaller
-            by 5 % or more.
+            by 5% or more.
         effort: how much work the searches for Laplace and cube noise and under PML do: "quick",
             "normal", or "thorough", which goes on while anything is gained.
         callback: called with every `Step` of the "scaling" method and of the searches. Ctrl-C

@@ -1,4 +1,4 @@
-"""A question: which queries are answered, how errors are measured, and what has to be promised.
+"""A question: the queries, the measure of their errors, and the guarantee to be met.
 
 `optimize`, `compare` and `sweep` ask questions, and `flow` answers them: candidates, their rows,
 and a result. A question is validated once, when it is made, so that an unanswerable one is refused

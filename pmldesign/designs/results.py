@@ -44,9 +44,9 @@ class Design(Drawn, Displayed):
     """The best strategy that a solver found for a workload, and how good it is.
 
     Attributes:
-        workload: what it answers.
+        workload: the queries that it answers.
         p: of the l_p^p error, in [2, inf].
-        neighbours: the relation that the sensitivity speaks of.
+        neighbours: the relation for which the sensitivity is defined.
         strategy: R, scaled to l2 sensitivity 1.
         certificate: both bounds on gamma_(p)(A); the strategy attains the upper one.
         dual_factors: the weights of the lower bound, u and w for each factor of a product, one pair
@@ -89,7 +89,7 @@ class Design(Drawn, Displayed):
     def join(self, other: Design, options: DesignOptions) -> Design:
         """Two designs for one question: the better strategy, and the better bound of either side.
 
-        The weights are those that prove the lower bound, whichever method found them.
+        The weights are those that prove the lower bound, no matter which method found them.
         """
         best, rest = sorted((self, other), key=lambda design: design.certificate.upper)
         proof = max((best, rest), key=lambda design: design.certificate.lower)
@@ -141,9 +141,9 @@ class Design(Drawn, Displayed):
 
         Where the parts were measured apart, with the shares s of rho or of mu^2, the best shares
         would make s_k the part's share of the sum of (u_i v_i), v the variances and u their
-        weights in the norm, v^(p/2 - 1) or dual_u at p = inf. That is what is returned; where the
-        parts share measurements it says whose errors these are for. None for a single part, more
-        than MOST_SHARES queries, or at p = inf where the weights are not of single queries.
+        weights in the norm, v^(p/2 - 1) or dual_u at p = inf. These shares are returned; if the
+        parts share measurements they show whose errors the measurements are for. None for a single
+        part, more than MOST_SHARES queries, or at p = inf if the weights are not of single queries.
         """
         names, sizes = zip(*self.workload.part_rows, strict=True)
         if len(names) < 2 or self.workload.shape[0] > MOST_SHARES:
@@ -195,11 +195,11 @@ class Design(Drawn, Displayed):
     def stream(
         self, *, guarantee: Guarantee | None = None, noise: GridNoise | None = None
     ) -> Stream:
-        """The strategy on line, with the Gaussian noise that a guarantee asks for.
+        """The online strategy, with the Gaussian noise that a guarantee requires.
 
         Args:
-            guarantee: what is to be met.
-            noise: where it comes from, as for `Mechanism.stream`.
+            guarantee: the guarantee to be met.
+            noise: the source of the noise, as for `Mechanism.stream`.
 
         Raises:
             InvalidInputError: no guarantee, or as `Mechanism.stream`.

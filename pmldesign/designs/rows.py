@@ -55,26 +55,26 @@ class Row:
     Attributes:
         strategy: its name.
         p: of the l_p^p error.
-        noise: "gaussian", "laplace" or "cube"; "integer-laplace" where it is discrete on the whole
-            numbers that are measured; "own" for a mechanism that is not ours.
+        noise: "gaussian", "laplace" or "cube"; "integer-laplace" if it is discrete on integer
+            measurements; "own" for a mechanism that is not ours.
         sensitivity: largest distance between the measurements of neighbours, l2 for Gaussian,
             l1 for Laplace and l_inf for cube noise.
         scale: of the noise on every measurement.
         error: exact l_p^p error, (E norm(M(x) - A x)_p^p)^(1/p); at p = inf `max_std`.
         rmse: root mean squared error of a query.
-        max_std: largest standard deviation of a query; None where they are too many.
+        max_std: largest standard deviation of a query; None if there are too many queries.
         ratio: error over the smallest error of its group: the same workload, p and guarantee.
         workload: its name.
-        guarantee: what the scale was calibrated to; None for a scale equal to the sensitivity.
+        guarantee: the target of the calibration; None for a scale equal to the sensitivity.
         norm: tr_{p/2}(L L^T)^(1/2) times the l2 sensitivity: at least gamma_(p)(A); None if that
             sensitivity takes a matrix that is too large.
         lower_bound: no mechanism that meets the guarantee has a smaller error (under PML: no
             additive noise that serves every number of records); None where none is known.
         class_bound: no Gaussian mechanism, or no Laplace noise on a strategy, has a smaller error.
-        unweighted_error: error of the queries without their weights; None where they have none.
+        unweighted_error: error of the queries without their weights; None if they have no weights.
         unweighted_rmse: their root mean squared error.
         unweighted_max_std: their largest standard deviation.
-        fallback: what is left of a guarantee under PML if alpha is wrong; None for others.
+        fallback: the remaining guarantee under PML if alpha is wrong; None for others.
         mechanism: the strategy with its noise; None in a comparison, whose rows may come from
             other processes.
     """
@@ -142,7 +142,7 @@ class Row:
 
 
 def parameters(guarantee: Guarantee | None) -> dict[str, float | None]:
-    """Epsilon, delta and alpha of a guarantee; None where it has none, or one alpha a cell.
+    """Epsilon, delta and alpha of a guarantee; None for those it lacks, or with one alpha a cell.
 
     Also rho, mu and order of those that have one.
     """

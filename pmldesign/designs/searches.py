@@ -5,7 +5,8 @@
     Laplace     unless a search would need matrices of very many cells, or a plain strategy has the
                 least error that a certified norm allows any strategy with Laplace noise
 
-For several rows of a person a search is for one row, and what it finds gets the noise for several.
+With bounded contributions a search assumes one row per person, and the strategy found gets the
+noise for several rows.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ class Searches:
     """The searches of one question, one after the other.
 
     Attributes:
-        question: what is asked.
+        question: the question to answer.
         design: the strategy of least norm, where all of them begin.
         baselines: of the workload.
         deadline: of everything.
-        found: what each search found.
+        found: the result of each search.
         kinds: of noise to try on the strategy of least norm itself: a search begins there, and
             finds nothing worse for its noise.
     """
@@ -68,7 +69,7 @@ class Searches:
         ):
             if self.interrupted or self.question.streaming:
                 break
-            with self.deadline.catching():  # between its steps; what is found so far is kept
+            with self.deadline.catching():  # between its steps; earlier results are kept
                 result = search()
                 if result is not None:
                     self.found[noise] = result

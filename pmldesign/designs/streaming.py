@@ -22,7 +22,7 @@ from pmldesign_solvers.operators.scale import normalised
 
 
 def require_streaming(workload: Workload, relation: Neighbours, *, full_rank: bool) -> None:
-    """Refuse before the solve what has no lower-triangular factors.
+    """Refuse, before the solve, workloads without lower-triangular factors.
 
     Args:
         workload: A, shape (m, n).
@@ -67,12 +67,12 @@ def require_streaming(workload: Workload, relation: Neighbours, *, full_rank: bo
 
 
 def _rank(factor: Workload) -> int:
-    """The rank of what the solver sees: scaled, without what is below rounding."""
+    """The rank of the workload as the solver sees it: scaled, without parts below rounding."""
     return MergedWorkload(normalised(factor, "add-remove", SolverOptions().rel_gap).searched).rank
 
 
 def first_early(workload: Workload) -> tuple[int, int] | None:
-    """The first query i that needs a cell j > i, and the last such cell; None if there is none."""
+    """The first query i that needs a cell j > i, and the last such cell; None if all are in order."""
     m, n = workload.shape
     last = np.full(m, -1)
     if workload.ends is not None:

@@ -3,8 +3,8 @@
 The design of a product is that of its factors: norms, bounds and strategies multiply.
 
 Where the number of records is public, a strategy for products of attributes is the one that was
-found for add-remove neighbours. What neighbours under replace differ by are two of its columns, and
-its estimates know the total (`strategies.beside`): that is the upper bound. Lower bounds weigh
+found for add-remove neighbours. Neighbours under replace differ by two of its columns, and its
+estimates use the known total (`strategies.beside`): that is the upper bound. Lower bounds weigh
 pairs of cells by the products w_i w_j of dual weights of cells
 (`pmldesign_solvers.certificate.pairs`).
 """
@@ -49,7 +49,7 @@ from pmldesign_solvers.unions.block_design import BlockDesign
 from pmldesign_solvers.unions.product_basis import Basis, ProductDesign, residual
 
 LOOSE = 0.01
-"""Gap of tables from which on a product basis is tried: below, it has gained 0.1 % at most in ten
+"""Gap of tables from which on a product basis is tried: below, it has gained at most 0.1% in ten
 times as long."""
 FACTOR_GAP = 1e-4
 """Of the factors of a product, at most, for bounds under replace that need not meet."""
@@ -65,7 +65,7 @@ Solve = Callable[[Workload, float, DesignOptions], Design]
 
 
 def solve_product(workload: Workload, p: float, options: DesignOptions, solve: Solve) -> Design:
-    """The product of the factors' designs, as what it is worth for the neighbours that are asked.
+    """The product of the factors' designs, evaluated for the requested neighbours.
 
     Raises:
         InvalidInputError: nothing but the total under replace.
@@ -122,7 +122,7 @@ def as_product(
     Args:
         workload: the product.
         p: in [2, inf].
-        options: what was asked for.
+        options: of the design.
         designs: one for each factor.
         strategy: the product of theirs.
     """
@@ -215,7 +215,7 @@ def _solve_products(
 
 
 def solve_stream(workload: Workload, p: float, options: DesignOptions) -> Design:
-    """Solve running sums: a stream with few buffers; under replace beside the total."""
+    """Solve running sums: a stream with few buffers; under replace given the total."""
     from pmldesign_solvers.intervals.solve import solve_intervals
     from pmldesign_solvers.streams.solve import solve
 
@@ -274,7 +274,7 @@ def as_pairs(
         design: for add-remove neighbours, with a product strategy.
         lower: a certified lower bound on gamma_(p) under replace.
         p: in [2, inf].
-        options: what was asked for.
+        options: of the design.
     """
     if len(design.strategy.factors) != len(parts[0]):
         raise TypeError(f"a strategy for {workload.name!r} is a product")

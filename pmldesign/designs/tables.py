@@ -2,11 +2,11 @@ r"""Designs for tables that cross attributes, over domains of any size.
 
 Under add-remove the solver's strategy and bounds (`pmldesign_solvers.tables`). Under replace the
 strategy without the total, which is public (`strategies.tables`), or for p > 2 that for add-remove
-where it is better; and the lower bound that follows from the dual weights for add-remove.
+if it is better; and the lower bound that follows from the dual weights for add-remove.
 
 Tables that may overlap are each measured by a matrix of their own, with the solver's lower bound
-(`pmldesign_solvers.joint`); what the strategy is worth is recomputed from it, for the neighbours
-that are asked for.
+(`pmldesign_solvers.joint`); the strategy's own upper bound is recomputed, for the requested
+neighbours.
 
 Tables over single attributes are exact under replace, each by itself. Two records differ in
 every attribute as they like, and the total is public. Strategies R_i of the attributes, of l2
@@ -57,7 +57,7 @@ from pmldesign_solvers.tables.query_weights import Question
 MOST_VALUES = 2048
 """Of an attribute: it is solved as one matrix."""
 FAINT = 1e-9
-"""Part of the largest eigenvalue below which values of an attribute are not told apart."""
+"""Part of the largest eigenvalue below which values of an attribute are not distinguished."""
 
 
 def is_separate(asked: Question) -> bool:
@@ -72,7 +72,7 @@ def is_separate(asked: Question) -> bool:
 def separate_strategy(
     asked: Question, p: float, options: DesignOptions
 ) -> tuple[TablesStrategy, Outcome] | None:
-    """The best strategy under replace; None where some queries do not tell all values apart.
+    """The best strategy under replace; None if some queries do not distinguish all values.
 
     The dual weights are those of the queries of all tables, and of the pairs of values (n x n, row
     by row) of the attributes in the order of the tables. The certificate is that of the norms.
@@ -186,7 +186,7 @@ def solve_counts(
         subsets: the attributes of each table.
         weights: of each table.
         p: in [2, inf].
-        options: what was asked for.
+        options: of the design.
     """
     from pmldesign_solvers.norm.marginals import solve_marginals
 
@@ -252,12 +252,12 @@ def _under_replace(
     """What a design is worth where the total is public.
 
     Args:
-        workload: what is asked.
+        workload: the queries.
         design: with its strategy and bounds for add-remove neighbours, or separate ones.
         public: its strategy without the total.
         lower: a certified lower bound.
         p: in [2, inf].
-        options: what was asked for.
+        options: of the design.
     """
     centred = given_invariants(workload, RECORDS)
     sensitivity = public.sensitivity_under(Neighbours.REPLACE, "l2")

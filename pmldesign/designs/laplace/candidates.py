@@ -1,7 +1,7 @@
 """The strategies that a design for Laplace noise is never worse than; and tents, for ordered cells.
 
-Beside those that the caller names they are all that tables show: the baselines, the queries
-themselves, weighted tables, and strategies put together from the factors of products.
+They are the strategies that the caller names and all those that tables show: the baselines, the
+queries themselves, weighted tables, and strategies put together from the factors of products.
 
 For ranges of many cells `pmldesign_solvers.search.tents` finds the identity with tents at p = 2,
 which is never written out.
@@ -49,13 +49,14 @@ work left (0.1 s each, under replace 0.4 s)."""
 BRANCHINGS = (3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32)
 """Numbers of children of trees that are looked at."""
 SPACING = 20
-"""Cells from one row to the next of the finest level, where there is work enough."""
+"""Cells from one row to the next of the finest level, if enough work is left."""
 NOISE_WORK, START_WORK = 14.0, 9.0
 """Units of `Work` of the noise and the error of tents, for each n k^2 of k rows on n cells, and of
 their first weights for each k^3; both are to be a quarter of the work that is left, with fewer
 rows."""
 CACHED_CELLS, MEMORY_WORK = 2**16, 3e3
-"""Of more cells every entry of the rows is as much besides, as they do not stay in the cache."""
+"""Beyond CACHED_CELLS cells every entry of the rows costs MEMORY_WORK more, as the rows do not stay
+in the cache."""
 
 
 def trees(workload: Workload, guarantee: Guarantee, baselines: Baselines) -> Iterator[Strategy]:
@@ -77,7 +78,7 @@ def trees(workload: Workload, guarantee: Guarantee, baselines: Baselines) -> Ite
 def with_noise(
     strategy: Strategy, workload: Workload, guarantee: Guarantee, p: float
 ) -> Mechanism | InvalidInputError:
-    """The strategy with calibrated Laplace noise and its error at p, or why there is none."""
+    """The strategy with calibrated Laplace noise and its error at p, or the reason it has none."""
     try:
         noisy = mechanism(strategy, workload, guarantee=guarantee, noise="laplace", p=p)
         noisy.error(p)
@@ -113,7 +114,7 @@ def _nuclear_norm(workload: Workload) -> float:
 
 
 def _rows_for(n: int, work: Work) -> tuple[float, Work]:
-    """Most rows of a level of tents on n cells, and what is left besides their noise."""
+    """Maximum rows in a level of tents on n cells, and the work that remains after their noise."""
     part = work.left / 4
     each = MEMORY_WORK / NOISE_WORK / 2 if n > CACHED_CELLS else 0.0
     most = math.sqrt(part / (NOISE_WORK * n) + each**2) - each
@@ -157,7 +158,7 @@ def tents_design(
 
     Args:
         workload: ranges, see `has_order`.
-        guarantee: what the noise is to meet.
+        guarantee: the guarantee that the noise has to meet.
         p: of the error, in [2, inf].
         work: when the search stops.
         callback: called after every descent, with the error at p = 2.

@@ -1,4 +1,4 @@
-"""The course of a search for Laplace noise: candidates, then a descent where that is affordable.
+"""The course of a search for Laplace noise: candidates, then a descent if it is affordable.
 
 Candidates are strategies as they are, each with its exactly calibrated noise (`laplace_candidates`,
 `weighted_tables`, `tents_design`, and products of the designs for the factors). Where all entries
@@ -73,14 +73,14 @@ IDENTITY = "identity"
 
 @dataclass(slots=True, eq=False)
 class LaplaceSearch:
-    """One search: what it is about, and what has come of it.
+    """One search: its question and its results so far.
 
     Attributes:
         work: when it stops.
         baselines: of the workload.
         mechanisms: candidates with their noise, whose errors are exact.
         table: starts and what became of them.
-        designs: what was found for the queries of single attributes.
+        designs: the designs found for the queries of single attributes.
     """
 
     workload: Workload
@@ -96,7 +96,7 @@ class LaplaceSearch:
     designs: dict[Workload, Array] = field(default_factory=dict)
 
     def run(self, starts: list[Strategy]) -> Searched:
-        """Candidates, then a descent where that is affordable; the best of all."""
+        """Candidates, then a descent if it is affordable; the best of all."""
         begin, guarantee = time.perf_counter(), self.guarantee
         structured = list(self._structured())
 
@@ -170,7 +170,7 @@ class LaplaceSearch:
         return few and (self._few or not self.work.over())
 
     def _compare_trees(self) -> None:
-        """Put noise on trees of every branching that is usual, where they can be better."""
+        """Put noise on trees of every usual branching, if they can be better."""
         if not self.work.over():
             few = trees(self.workload, self.guarantee, self.baselines)
             self._compare(self._some(promising(few, self._best(), self.p)))
@@ -215,7 +215,7 @@ class LaplaceSearch:
             yield from self._public_tents()
 
     def _regions(self, workload: NestedWorkload) -> Strategy:
-        """Counts or tables of regions, of which the weights on every path add up to 1."""
+        """Counts or tables of regions, with weights that add up to 1 on every path."""
         known = known_places(workload, public_for(self.workload, self.guarantee.neighbours))
         counts = OrbitCounts(workload, known)
         search, part = counts.shares(self.p, power=2), self.work.part(1 / 2)
@@ -235,7 +235,7 @@ class LaplaceSearch:
         """Put noise on candidates as they are, while there is work left.
 
         Raises:
-            InvalidInputError: none of them has an error that can be computed.
+            InvalidInputError: there is no candidate whose error can be computed.
         """
         reason: InvalidInputError | None = None
         for candidate in candidates:
@@ -347,7 +347,7 @@ class LaplaceSearch:
 
 
 def _strategy(matrix: Array) -> Strategy:
-    """The design; with its structure where it is the identity with rows."""
+    """The design, with its structure if it is the identity with rows."""
     n = matrix.shape[1]
     top, rows = matrix[:n], matrix[n:]
     if len(rows) and np.count_nonzero(top) == n and outweigh(top.diagonal(), rows):

@@ -45,7 +45,7 @@ def laplace_design(
         workload: a Workload, a name such as "prefix:64", or a matrix of shape (m, n).
         guarantee: any; a delta is not used by Laplace noise.
         p: in [2, inf].
-        starts: strategies to begin from, besides the baselines, weighted tables for tables, under
+        starts: strategies to begin from, added to the baselines, weighted tables for tables, under
             PML the best strategy found for DP, and for a product workload under add-remove the
             product of the best ones found for its factors; the answer is at least as good as every
             one of them that answers the workload.
@@ -56,10 +56,10 @@ def laplace_design(
         callback: called with every `SearchStep`. Ctrl-C during the search returns the best so far.
 
     Returns:
-        The design, whatever the status. A workload beside known answers, a product or a union of
-        products with more than SEARCHED_CELLS cells, and tables with more than SEARCHED_TABLES, get
-        the best of their starts; ranges with more than FOLLOWED cells, under add-remove,
-        tents at p = 2.
+        The design, whatever the status. The best start is returned for a workload given invariants,
+        a product or a union of products with more than SEARCHED_CELLS cells, and tables with more
+        than SEARCHED_TABLES. Ranges with more than FOLLOWED cells get, under add-remove, tents at
+        p = 2.
 
     Raises:
         InvalidInputError: an argument out of range, or a workload that needs no measurement.

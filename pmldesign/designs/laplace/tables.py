@@ -9,7 +9,7 @@ There each attribute that is not plain has a design D_i for all of its queries. 
     t = v^T A^T A v,   h = tr A G^-1 A^T - tau t,
     total variance of U = c_U^2 sum_{T within U} prod_T h_i prod_{U, not T} t_i / lambda_T,
 
-so that the weights are those of `pmldesign_solvers.search.supports`, tau_i in place of the
+so that the weights are those of `pmldesign_solvers.search.supports`, with tau_i instead of the
 number of cells. For p > 2 all answers of a table count as their mean: the exact error decides.
 """
 
@@ -50,7 +50,7 @@ SET_ASIDE = 1e-3
 """Part of its columns that a design gives for telling all values apart."""
 
 Design = Callable[[Workload], Array]
-"""From the queries of an attribute to D, no column of which is longer than 1 in the l1 norm."""
+"""From the queries of an attribute to D, whose columns have an l1 norm of at most 1."""
 
 
 def weighted_tables(
@@ -60,7 +60,7 @@ def weighted_tables(
 
     Args:
         workload: marginals, or a union of tables.
-        guarantee: what the noise is to meet.
+        guarantee: the guarantee that the noise has to meet.
         p: in [2, inf].
         work: when the search stops.
 
@@ -113,7 +113,7 @@ def flags(subsets: Sequence[Sequence[int]], used: Sequence[int]) -> Array:
 
 
 def as_sets(tables: Array, used: Sequence[int]) -> list[tuple[int, ...]]:
-    """The attributes of tables that flags tell."""
+    """The attributes of each table, from its row of flags."""
     return [tuple(used[k] for k in np.flatnonzero(row).tolist()) for row in tables]
 
 
@@ -247,7 +247,7 @@ def _problem(
 
 
 def _numbers(n: int, queries: Workload, inverse: Array | None) -> tuple[float, float]:
-    """The numbers h and t of queries of an attribute, of which G^-1 is given unless it is plain."""
+    """The numbers h and t of queries of an attribute; its G^-1 is given unless it is plain."""
     if asks_counts(queries):
         gram = np.eye(n) if inverse is not None else None
     else:

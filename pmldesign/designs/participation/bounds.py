@@ -44,7 +44,7 @@ LEAST_SHARE, AKIN_ROUNDING = 1e-6, 1e-9
 EPOCH_CELLS = 2**17
 """Steps up to which fixed epochs are designed: blocks of all classes and nodes fit into memory."""
 MOST_EPOCHS = 128
-"""Likewise: a step takes O(n m^2 K) for m epochs."""
+"""Maximum number of epochs of such a design: a step takes O(n m^2 K) for m epochs."""
 
 
 class StepWatch:
@@ -105,7 +105,7 @@ class LowerBound:
         value: rounded downwards.
         dual: u and the weights W, in the form of the source.
         steps: of the patterns that the blocks of W are about, shape (N, k); None for other weights.
-        source: what it is from, in words.
+        source: the origin of the bound, in words.
     """
 
     value: float

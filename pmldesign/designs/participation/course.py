@@ -6,8 +6,8 @@ Of running sums:
 
 fixed epochs, n <= k b     the certified optimum (`pmldesign_solvers.participation.fixed_epochs`)
 drawn at random            `sampled`
-other queries in time      besides, the strategy for running sums whose weights are close to theirs
-everything else            the best of what is known for it: the strategy that goes with the lower
+other queries in time      also the strategy for running sums whose weights are close to theirs
+everything else            the best of the known strategies: the one that goes with the lower
                            bound, the optimum for fixed epochs that cover all steps, for min-sep
                            banded strategies and some with a few poles, which searches find, the
                            square root with the best number of bands, and the best strategy for
@@ -20,7 +20,7 @@ Of tables in which a person has several rows:
 
 any cells            that of one row: its norm and both bounds are k times as large
 different cells      that of one row, with the sensitivity for a person; one row proves the bound
-a panel              likewise; of a product with a factor for the years also the optimum of that
+a panel              as above; of a product with a factor for the years also the optimum of that
                      factor for fixed epochs, all years of one class, as the sensitivity of
                      R_Y x R_C is that of R_Y for a person in all years times the longest column
                      of R_C; the better one
@@ -82,11 +82,12 @@ Solve = Callable[[Workload, float, DesignOptions], Design]
 ROUNDING = 1e-10
 """Of norms and quotients of sensitivities, relative: they are rounded by far less."""
 SEARCHED_CELLS = 2048
-"""Steps up to which banded strategies are searched: O(n^2) a step, 10 s for 1024. Likewise with
-poles, where a number of buffers is asked for."""
+"""Steps up to which banded strategies are searched: O(n^2) a step, 10 s for 1024. Also those
+with poles, if a number of buffers is requested."""
 POLES_CELLS, POLES = 512, 2
-"""Likewise where none is: O(n^3) a step, 6 s for 365. A third gains 1e-4 for 365 steps, 4 times 7
-apart, and takes as long again."""
+"""Steps and poles up to which strategies with poles are searched if no number of buffers is
+requested: O(n^3) a step, 6 s for 365. A third pole gains 1e-4 for 365 steps, 4 times 7 apart, and
+takes as long again."""
 RANGE = 300.0
 """Logarithm of what rates may multiply to: the search multiplies and divides by it."""
 
@@ -137,7 +138,7 @@ def _norm(strategy: Strategy, workload: Workload, p: float) -> float:
 def _panel(
     workload: Workload, options: DesignOptions, rows: PersonRows, solve: Solve
 ) -> Strategy | None:
-    """The product with the optimum for fixed epochs; None where no factor has the years."""
+    """The product with the optimum for fixed epochs; None if no factor holds the years."""
     if not isinstance(rows.one_per, tuple) or len(rows.one_per) != 3 or rows.without:
         return None
     if options.replace or options.method != "scaling":
@@ -305,7 +306,7 @@ def _root(
 def _stages(
     sums: RunningSums, participation: Participation, watch: StepWatch, bounds: list[LowerBound]
 ) -> Iterator[tuple[str, Strategy]]:
-    """Strategies with what they are; lower bounds are added to the list."""
+    """Strategies with their descriptions; lower bounds are added to the list."""
     n, every, buffers = sums.cells, participation.apart, watch.options.buffers
     if watch.over and buffers is None:
         return
@@ -316,7 +317,7 @@ def _stages(
         bound, gram = weighed
         bounds.append(bound)
         if buffers is None:
-            with contextlib.suppress(scipy.linalg.LinAlgError):  # where it is far from the maximum
+            with contextlib.suppress(scipy.linalg.LinAlgError):  # if far from the maximum
                 yield "weights of patterns", _of_gram(gram)
     if watch.over and buffers is None:
         return
@@ -333,7 +334,7 @@ def _stages(
 def _akin(
     workload: Workload, watch: StepWatch, once: Once, bounds: list[LowerBound]
 ) -> Iterator[tuple[str, Strategy]]:
-    """The strategy for `akin_sums`, which need not be on a stream of few numbers; likewise."""
+    """The strategy for `akin_sums`, with any number of buffers; adds lower bounds to the list."""
     akin = akin_sums(workload, SEARCHED_CELLS)
     if akin is None or watch.options.buffers is not None:
         return
@@ -349,7 +350,7 @@ def _akin(
 def _searched(
     sums: RunningSums, participation: Participation, watch: StepWatch
 ) -> Iterator[tuple[str, Strategy]]:
-    """The strategies that searches find, with what they are."""
+    """The strategies that searches find, with their descriptions."""
     n, apart, buffers = sums.cells, participation.apart, watch.options.buffers
     widest = float(np.abs(np.cumsum(np.log(sums.rates))).max())
     if n > SEARCHED_CELLS or widest > RANGE:

@@ -32,10 +32,10 @@ from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.operator import Array
 
 MOST_CELLS = 2048
-"""Steps of which the strategy is written out as a matrix."""
+"""Maximum number of steps for which the strategy is materialized as a matrix."""
 ROUNDS = {True: 20, False: 3}
-"""Weights that are tried, for fixed epochs and where there are searches, which take long: for
-min-sep and with buffers."""
+"""Number of weights that are tried: for fixed epochs, and for min-sep or with buffers, which need
+searches that take long."""
 FARTHER = 2.0
 """At p = inf; 12 steps of 64 queries end with a gap of 1e-3 instead of 2e-2."""
 LEAST_WEIGHT = 1e-6

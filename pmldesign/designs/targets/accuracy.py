@@ -249,7 +249,7 @@ def _laplace_width(factorization: Factorization, level: float) -> float:
 
 
 def kinds_of_rows(strategy: Strategy, workload: Workload) -> Sequence[RowKinds] | None:
-    """The rows of L by kinds, where structure tells these, and no inverse is known."""
+    """The rows of L by kinds, if the structure determines these and no inverse is known."""
     return None if inverse_known(strategy) else rows_by_kind(strategy, workload, KINDS_AT_ONCE)
 
 

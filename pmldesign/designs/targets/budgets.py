@@ -1,17 +1,17 @@
-"""The least budget at which noise on a strategy is small enough, and what no strategy goes below.
+"""The least budget at which noise on a strategy is small enough, and lower bounds for every one.
 
 Noise of scale s on a strategy R for B = diag(1/c) A, L R = B, has the largest weighted standard
 deviation s v, v = (2)^(1/2) for Laplace noise times the largest row norm of L. It meets the targets
-if s <= 1/v, and is private if s is at least the calibrated scale: the least budget is where these
-meet. With a sensitivity D, t = D v is what the currencies follow from (`privacy.curves`).
-Targets for half-widths have the largest half-width in place of v (`accuracy`).
+if s <= 1/v, and is private if s is at least the calibrated scale. At the least budget these two
+scales are equal. With a sensitivity D, the budgets in all privacy definitions follow from t = D v
+(`privacy.curves`). Targets for half-widths use the largest half-width instead of v (`accuracy`).
 
-No strategy has t below gamma_(inf)(B) for Gaussian noise; for half-widths times what they are at
-least over standard deviations. At a certified lower bound on gamma the budget of t is thus a lower
-bound for all of them.
+No strategy has t below gamma_(inf)(B) for Gaussian noise; for half-widths, this bound is multiplied
+by the least ratio of half-widths to standard deviations. At a certified lower bound on gamma the
+budget of t is thus a lower bound for all of them.
 
-Under Laplace noise a step has ratios t_1, t_2, ... in the measurements, the root T of the sum of
-whose squares is at least 2^(1/2) gamma_(inf)(B); their sum is no less. The Renyi divergences
+Under Laplace noise a step has ratios t_1, t_2, ... in the measurements. The root T of the sum of
+their squares is at least 2^(1/2) gamma_(inf)(B), and their sum is at least T. The Renyi divergences
 D(t_1) + D(t_2) + ... are at least D(T), D being concave in t^2: the slope of that of order a falls
 over t, a (1 - x)/(a + (a - 1) x) with x = e^-(2a-1)t, which is 0 at t = 0 and concave. So T in one
 measurement bounds epsilon, rho and Renyi epsilons. Gaussian DP of mu has a divergence of order 1 of
@@ -94,7 +94,7 @@ def least_noise(
 
     Args:
         factorization: of B.
-        guarantee: of which the budget is searched; the one that it has does not count.
+        guarantee: the one whose budget is searched; the budget that it has does not count.
         noise: Gaussian or Laplace.
         largest: standard deviation, or half-width, of an answer under noise of scale 1.
 
@@ -193,7 +193,7 @@ def least_leakage(strategy: Strategy, guarantee: PMLGuarantee, noise: Noise, sca
         scale: of the noise, positive.
 
     Raises:
-        VacuousGuaranteeError: only what every mechanism satisfies would do.
+        VacuousGuaranteeError: only a guarantee that every mechanism satisfies would do.
     """
 
     @cache
@@ -245,7 +245,7 @@ def _excluded(problem: BoundProblem, noise: Noise | None, share: float, most: fl
 
 
 def _bisect(enough: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Two numbers a relative 1e-7 apart of which the second one is enough, the first is not."""
+    """Two numbers a relative 1e-7 apart: the second one is enough, the first is not."""
     if enough(low):
         return low, low
     while high > low * (1 + 1e-7):
@@ -305,7 +305,7 @@ def needed(
 
     Args:
         factorization: of the strategy on the queries over their targets.
-        guarantee: of which the budget is searched.
+        guarantee: the one whose budget is searched.
         noise: Gaussian or Laplace.
         level: of intervals; None for standard deviations.
         own_grid: as for `on_own_grid`.
@@ -333,7 +333,7 @@ def _least_on_grid(
         asked: as for `on_own_grid`.
 
     Returns:
-        The calibration for ten digits, rounded up; None where the grid is not to be, or is none.
+        The calibration for ten digits, rounded up; None if the grid is declined or does not exist.
     """
     guarantee = enough.guarantee
     if asked is False or not isinstance(guarantee, PureDP | ApproxDP):

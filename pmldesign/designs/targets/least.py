@@ -3,7 +3,7 @@
 For Gaussian noise the question has a certified answer: the least standard deviation for targets c
 is gamma_(inf)(diag(1/c) A), whose bounds become bounds on the budget (`budgets`). For Laplace noise
 a search finds a good strategy, and the same norm bounds what any strategy needs; integer-valued
-noise may need less, of which the bounds for every mechanism speak.
+noise can need less, and is covered by the bounds for every mechanism.
 
 The candidates are those of `flow`, on B = diag(1/c) A at p = inf: the strategy of least norm, what
 a search finds for Laplace noise, and the baselines of A. Each of them is asked once for its least
@@ -255,7 +255,7 @@ class LeastBudget(Drawn, Displayed):
 
     @property
     def usual(self) -> tuple[str, ...]:
-        """Names of the rows beside the design."""
+        """Names of the rows other than the design."""
         names = usual_baselines(self.workload)
         return EQUAL, *(name for name in names if name != "workload")
 
@@ -393,7 +393,7 @@ def _certified(asked: TargetQuestion, budget_gap: float) -> tuple[Design, Answer
 def _of_designs(
     asked: TargetQuestion, design: Design, kind: Noise, certified: Answer | None
 ) -> Iterator[tuple[str, Answer]]:
-    """The budget of the strategy of least norm, and for Laplace noise of what a search finds.
+    """The budget of the strategy of least norm, and for Laplace noise of the search results.
 
     Args:
         asked: the question.
