@@ -72,7 +72,7 @@ def _rank(factor: Workload) -> int:
 
 
 def first_early(workload: Workload) -> tuple[int, int] | None:
-    """The first query i that needs a cell j > i, and the last such cell; None if all are in order."""
+    """The first query i that needs a cell j > i, and the last such cell; None if no query does."""
     m, n = workload.shape
     last = np.full(m, -1)
     if workload.ends is not None:
