@@ -1,4 +1,4 @@
-"""Strategies side by side: what each costs in error, over workloads, p and guarantees."""
+"""Strategies side by side: the error of each, over workloads, p and guarantees."""
 
 from pmldesign_solvers import face
 

@@ -1,4 +1,4 @@
-"""Strategies side by side: what each costs in error, over workloads, p and guarantees.
+"""Strategies side by side: the error of each, over workloads, p and guarantees.
 
 A strategy is named: "design" is the best mechanism that `optimize` finds for each p and guarantee,
 "least-norm" the strategy of least norm for each p, every other name is a baseline, and a Strategy
@@ -40,11 +40,11 @@ class Comparison(Drawn):
     """Rows in the order of p, then of the strategies as asked for.
 
     Attributes:
-        workload: what is answered.
-        guarantee: what the noise was calibrated to; None for a scale equal to the sensitivity.
+        workload: the queries.
+        guarantee: for which the noise was calibrated; None for a scale equal to the sensitivity.
         rows: one for every p and strategy; after Ctrl-C, for every p that was finished.
         designs: the strategy of least norm by p, if "design" or "least-norm" was asked for.
-        left_out: why strategies are missing, where that was allowed.
+        left_out: why strategies are missing, if that was allowed.
         interrupted: whether Ctrl-C ended the work early.
     """
 
@@ -56,7 +56,7 @@ class Comparison(Drawn):
     interrupted: bool = False
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A dictionary for every row, all columns: what a data frame is made of."""
+        """A dictionary for every row, all columns: the input of a data frame."""
         return [row.to_record() for row in self.rows]
 
     def to_frame(self) -> Any:
@@ -124,7 +124,7 @@ def compare(
         options: of every design made here, as for `factorize`.
 
     Returns:
-        The comparison; after Ctrl-C with what is finished.
+        The comparison; after Ctrl-C with the finished rows.
 
     Raises:
         InvalidInputError: an unknown name, a strategy that cannot answer the workload (the first
@@ -178,8 +178,8 @@ def compare_all(
 
     Returns:
         One comparison for each workload and guarantee, the guarantees of a workload together.
-        Ctrl-C ends the work with what is finished, a design that it stopped included; only if
-        that is nothing, KeyboardInterrupt is raised.
+        Ctrl-C ends the work with the finished comparisons, including a design that it stopped;
+        KeyboardInterrupt is raised only if nothing is finished.
 
     Raises:
         InvalidInputError: an unknown name, a strategy that cannot answer a workload (the first

@@ -50,7 +50,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Lost(Enum):
-    """What there is in place of a result."""
+    """A placeholder for a missing result."""
 
     LOST = "the worker died"
 
@@ -124,7 +124,7 @@ def run(
 
     Args:
         tasks: functions without arguments; they and their results are pickled.
-        workers: where they run; here they stay in this process, in their order.
+        workers: processes or a cluster; without either, tasks run in this process, in order.
 
     Yields:
         Index and result; LOST for a task that kills its workers.
@@ -203,7 +203,7 @@ def _loky(workers: Workers) -> Iterator[Pool]:
 
     try:
         yield Pool(submit, (BrokenExecutor,), 2 * workers.count)
-    except BaseException:  # nobody waits for what is under way
+    except BaseException:  # running tasks are abandoned
         get_reusable_executor(**settings).shutdown(kill_workers=True)
         raise
 
@@ -237,7 +237,7 @@ def _end_with(parent: int) -> None:
 
 @contextmanager
 def _dask(workers: Workers) -> Iterator[Pool]:
-    """A cluster of Dask, which is begun if there is none."""
+    """A cluster of Dask, which is started if none is running."""
     from dask import config
     from distributed import Client, LocalCluster
     from distributed.scheduler import KilledWorker
@@ -255,7 +255,7 @@ def _dask(workers: Workers) -> Iterator[Pool]:
 
 @contextmanager
 def _ray(workers: Workers) -> Iterator[Pool]:
-    """A cluster of Ray, which is begun if there is none."""
+    """A cluster of Ray, which is started if none is running."""
     import ray
     from ray.exceptions import WorkerCrashedError
 

@@ -67,12 +67,12 @@ class Study:
     """What is to be computed.
 
     Attributes:
-        workloads: names, and workloads of files, with or without weights, with what tells them.
+        workloads: names, and workloads of files, with or without weights, with their identifiers.
         participations: how often a person takes part; None for once.
         values: the p.
-        guarantees: what the noise is calibrated to.
+        guarantees: for which the noise is calibrated.
         strategies: names, and strategies of files with their fingerprints.
-        settings: what is the same for all rows.
+        settings: common to all rows.
     """
 
     workloads: tuple[StudiedWorkload, ...]
@@ -211,7 +211,7 @@ def _workload(name: str, weights: str, folder: Path) -> StudiedWorkload:
 
 
 def _strategy(name: str, folder: Path) -> tuple[str | Strategy, str]:
-    """A name, or the strategy in a file; and what tells it from others."""
+    """A name, or the strategy in a file; and the text that identifies it."""
     if Path(name).suffix.lower() in MATRICES:
         return renamed(read_strategy(folder / name), name), _digest(folder / name)
     listed = {*DESIGNED, *(entry.name for entry in BASELINES), "tree", "weighted-tree"}
@@ -249,7 +249,7 @@ def number(key: str, value: Any) -> float:
     """A number, also "inf".
 
     Raises:
-        InvalidInputError: it is none.
+        InvalidInputError: it is not a number.
     """
     if isinstance(value, str) and value == "inf":
         return float(value)
@@ -274,7 +274,7 @@ def sizes(value: Any) -> list[int]:
     """The numbers that stand for {n}: a list, or `count` of them with equal ratios.
 
     Raises:
-        InvalidInputError: they are no whole numbers, or the keys are others.
+        InvalidInputError: they are not integers, or the keys are others.
     """
     if isinstance(value, Mapping):
         if set(value) != {"from", "to", "count"}:
@@ -292,7 +292,7 @@ def sizes(value: Any) -> list[int]:
 
 
 def demands_of(value: Any, relation: Neighbours, folder: Path) -> list[Demand]:
-    """The guarantees that texts describe; one of no guarantee if there are no texts.
+    """The guarantees that texts describe; one without a guarantee if no texts are given.
 
     Args:
         value: a text, or a list of texts.

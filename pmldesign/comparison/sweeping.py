@@ -5,10 +5,9 @@ that the row follows from, and its number there. The table `units` has the units
 order. The rows of a unit are added in one transaction when they are there: whatever ends the
 process, a unit is in the file as a whole or not at all.
 
-A unit is computed if the file does not have it, so a sweep that was killed goes on where it
-stopped, and no norm is computed twice. Without limits of time the rows are the same whatever
-computes them, whichever is ready first, and however often the sweep was killed; only their times
-are not.
+A unit is computed if the file does not have it, so a sweep that was killed resumes at its last
+unit, and no norm is computed twice. Without time limits the rows do not depend on the workers, on
+the order in which they finish, or on how often the sweep was killed; only their times do.
 """
 
 from __future__ import annotations
@@ -111,15 +110,15 @@ def sweep(
     restart: bool = False,
     announce: Callable[[str], None] | None = None,
 ) -> Sweep:
-    """Compute the rows of a study into a file; the same call goes on where it stopped.
+    """Compute the rows of a study into a file; the same call resumes it.
 
     Args:
-        study: a TOML file (docs/guides/studies.md), or a dictionary of what it would hold.
+        study: a TOML file (docs/guides/studies.md), or a dictionary with its content.
         output: .sqlite.
         jobs: how many units at a time; 1 by default, for a cluster all that it has.
         backend: "loky" for processes here (jobs > 1 needs joblib), "dask" or "ray".
         address: of the scheduler of a running cluster; without one it is started here.
-        restart: forget what the file has.
+        restart: discard the rows of the file.
         announce: called with a line of text after every unit.
 
     Returns:

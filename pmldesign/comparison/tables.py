@@ -22,7 +22,7 @@ from pmldesign_solvers.norm.solution import Status
 from pmldesign_solvers.operators.deadline import Deadline
 
 DESIGNED = (DESIGN, LEAST_NORM)
-"""Names that stand for what is designed for the workload."""
+"""Names that stand for strategies designed for the workload."""
 
 Entry = str | Strategy | OwnMechanism
 """What a row is about: a name, a strategy, or a mechanism of the caller."""
@@ -63,11 +63,11 @@ class Filled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """What is to be computed; calling it does so.
+    """Rows to be computed; calling it does so.
 
     Attributes:
         questions: that differ in the guarantee only, which all have the same neighbours.
-        entries: what the rows are about.
+        entries: the subjects of the rows.
         baselines: of the workload, shared with the tables of other p in the same process.
         leave_out: whether an entry that cannot answer the workload is left out; otherwise it is an
             error.

@@ -44,7 +44,7 @@ COLUMNS = (
     "alpha", "alpha_file", "rho", "mu", "order", "failure", "neighbours", "strategy", "noise",
     *ROW_NUMBERS, "norm_lower", "norm_upper", "status", "seconds", "unit",
 )  # fmt: skip
-"""Of a row: what was asked, what is the answer, how it went."""
+"""Columns of a row: the question, the answer, and the status of the computation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Demand:
 
     Attributes:
         guarantee: None for a scale equal to the sensitivity.
-        alpha_file: what the file of its alpha is called; empty without.
+        alpha_file: name of the file of its alpha; empty without.
     """
 
     guarantee: Guarantee | None
@@ -62,7 +62,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is the same for all rows; the attributes are those of `compare_all`.
+    """Settings common to all rows; the attributes are those of `compare_all`.
 
     A limit of time makes rows depend on the speed of the machine: without one they do not.
     """
@@ -77,8 +77,8 @@ class StudiedWorkload:
 
     Attributes:
         value: a name, or a workload.
-        told: tells it from others.
-        weights: what its weights are called; empty without.
+        told: text that identifies the workload.
+        weights: name of its weights; empty without.
     """
 
     value: str | Workload
@@ -91,12 +91,12 @@ class Unit:
     """Rows to be computed; calling it does so.
 
     Attributes:
-        workload: what is answered.
+        workload: the queries.
         p: of the error.
         guarantees: all of one relation of neighbours.
-        strategies: names, or strategies, each with the text that tells it from others.
+        strategies: names, or strategies, each with the text that identifies it.
         settings: of the study.
-        key: says all of this, and the version of pmldesign, in 16 digits.
+        key: identifies all of this, and the version of pmldesign, in 16 digits.
     """
 
     workload: StudiedWorkload

@@ -2,7 +2,7 @@
 
 A .npy file is a header (type, shape, order) and the entries; an .npz is a zip archive of them. The
 header of a few bytes may promise any number of entries, and a sparse matrix of a few entries any
-shape: what is promised must be there. Nothing is ever unpickled.
+shape: all promised entries must be present. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Archive:
         handle: open for reading bytes.
 
     Raises:
-        zipfile.BadZipFile: it is no archive.
+        zipfile.BadZipFile: it is not an archive.
     """
 
     def __init__(self, handle: IO[bytes]) -> None:

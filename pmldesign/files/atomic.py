@@ -1,7 +1,8 @@
 """Writing a file completely or not at all: under a temporary name in its folder, then renamed.
 
-Ctrl-C, TERM and HUP wait until it is there. Python raises what they ask for between any two of its
-steps: a file and what it was paid with would come apart, and libraries leave archives half closed.
+Ctrl-C, TERM and HUP wait until the file is complete. Otherwise Python would raise their exceptions
+between any two of its steps: a file and its payment could be separated, and libraries would leave
+archives half closed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pmldesign.errors import FileError, InvalidInputError, PmldesignError
 
 PathName = str | os.PathLike[str]
 written: deque[PathName] = deque(maxlen=20)
-"""The files that were completed last: until somebody clears it."""
+"""The files that were completed last, until a caller clears the list."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

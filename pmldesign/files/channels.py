@@ -50,7 +50,7 @@ def read_prior(path: PathName, *, name: str = "prior") -> Array:
 
     Args:
         path: the file.
-        name: of the argument that messages speak of.
+        name: of the argument, for messages.
 
     Raises:
         FileError: missing, unreadable, damaged, or of another format.
@@ -70,7 +70,7 @@ def _load_prior(text: str) -> Array:
 
 
 def _dense(matrix: Any, _name: str) -> Array:
-    """The dense two-dimensional float array of what a file held."""
+    """The content of a file as a dense two-dimensional float array."""
     if hasattr(matrix, "toarray"):
         check_entries("the sparse matrix", matrix.shape)
         matrix = matrix.toarray()

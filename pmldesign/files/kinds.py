@@ -1,4 +1,4 @@
-"""What a file holds, told by its content: the first bytes, and the header of an archive.
+"""The kind of a file, determined by its content: the first bytes, and the header of an archive.
 
 A file of SQLite begins with its name and has the number of its kind in bytes 68 to 71
 (`store.Kind`). Among the archives (.npz), those with a header hold a strategy, and those whose
@@ -23,7 +23,7 @@ NUMBER = slice(68, 72)
 
 
 def kind_of(path: PathName) -> Literal["matrix", "strategy", "measurements", "json"] | Kind:
-    """What a file holds: a matrix if nothing tells otherwise.
+    """The kind of a file: a matrix unless its content shows another kind.
 
     Raises:
         FileError: it is missing or unreadable, or of a kind that is not read as an object.

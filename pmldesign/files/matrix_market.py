@@ -6,7 +6,7 @@
     ROW COLUMN VALUE      (coordinate: one line an entry, counted from 1; pattern: without VALUE)
     VALUE                 (array: column by column, of symmetric ones the lower triangle)
 
-Numbers are decimal, separated by spaces; what is no number is refused, never cut off.
+Numbers are decimal, separated by spaces; text that is not a number is refused, never cut off.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _line(handle: IO[bytes]) -> str:
 def _numbers(body: bytes, heading: Heading) -> Array:
     """The numbers after the size line, shape (entries, width)."""
     if not any(line.partition(b"%")[0].strip() for line in io.BytesIO(body)):
-        numbers = np.empty((0, heading.width))  # of which numpy warns
+        numbers = np.empty((0, heading.width))  # numpy would warn about it
     else:
         try:
             numbers = np.loadtxt(io.BytesIO(body), comments="%", ndmin=2)

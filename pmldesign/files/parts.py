@@ -31,7 +31,7 @@ class Part(NamedTuple):
 
     Attributes:
         write: the arrays that a strategy has for it.
-        read: what the arrays of a file, whose name comes first, stand for.
+        read: makes the object from the arrays of a file, whose name comes first.
     """
 
     write: Callable[[Any], Arrays]
@@ -98,7 +98,7 @@ def padded(rows: Sequence[Attributes]) -> Any:
 
 
 def unpadded(key: str, arrays: Archive) -> list[Attributes]:
-    """The sets that rows of a matrix are; ValueError if they are no whole numbers."""
+    """The sets in the rows of a matrix; ValueError if the entries are not integers."""
     matrix = arrays[key]
     whole_numbers(key, matrix)
     return [tuple(row[row >= 0].tolist()) for row in matrix]

@@ -1,21 +1,20 @@
 """Reading and writing strategies.
 
 A strategy file is .npz: the arrays `strategy` (R), `reconstruction` (L) and a JSON text `header`
-with the format version, p, the neighbouring relation, a fingerprint of the workload and, where the
+with the format version, p, the neighbouring relation, a fingerprint of the workload and, if the
 strategy was made for a guarantee, the noise, its scale, sensitivity and errors, and the guarantee
-in words and as numbers (`read_guarantee`). A strategy beside public answers is written out, with
-their name, `known`, and the group of each cell, `groups`. `participation` says how often a person
-takes part, where that is not once, and `own_grid` that the noise is on the grid of whole
-measurements. A strategy of certified norm also has its dual weights `dual_u`
-and `dual_w`, and both bounds in the header. What is read back is R, and the numbers are checked:
-everything else follows from R and the workload, and is recomputed. `pmldesign.verifier`
-checks what a file claims. Any workload file may also be read as a strategy matrix.
+in words and as numbers (`read_guarantee`). A strategy given invariants is dense, with their name,
+`known`, and the group of each cell, `groups`. `participation` sets how often a person takes part,
+if that is not once, and `own_grid` marks integer-valued noise. A strategy of certified norm also
+has its dual weights `dual_u` and `dual_w`, and both bounds in the header. Only R is read back, and
+the numbers are checked: everything else follows from R and the workload, and is recomputed.
+`pmldesign.verifier` checks the claims of a file. Any workload file may also be read as a strategy
+matrix.
 
-Strategies with structure are written as what they are made of (`files.structures`): those for
-streams and for tables always, others where R or L would have more than WRITTEN_ENTRIES entries. For
-more queries than cells, if L would have more entries than that, `strategy` and `right_inverse`
-(R^+, n x r) take the place of `reconstruction`; R R^+ R = R is checked when it is read, and L = A
-R^+.
+Strategies with structure are written as their parts (`files.structures`): those for streams and for
+tables always, others where R or L would have more than WRITTEN_ENTRIES entries. For more queries
+than cells, if L would have more entries than that, `strategy` and `right_inverse` (R^+, n x r) take
+the place of `reconstruction`; R R^+ R = R is checked when it is read, and L = A R^+.
 """
 
 from __future__ import annotations
@@ -67,10 +66,10 @@ def write_strategy(
 
     Args:
         path: a .npz file; an existing one is replaced at the end.
-        design: what to write.
-        mechanism: the noise that it is to have; by default a mechanism has its own. One for other
-            neighbours, participation, known answers or queries is what is written, without the
-            bounds of the design, which are not about these.
+        design: the design to write.
+        mechanism: the noise of the design; by default a mechanism has its own. A mechanism for
+            other neighbours, participation, invariants or queries is written without the bounds of
+            the design, which are not about these.
 
     Raises:
         FileError: the path is no .npz, or cannot be written.
@@ -138,7 +137,7 @@ def strategy_content(design: Design | Mechanism) -> tuple[dict[str, Any], dict[s
 
 
 def _same_question(design: Design | Mechanism, mechanism: Mechanism) -> bool:
-    """Whether what is certified of a design is about the people and queries of a mechanism."""
+    """Whether the certificate of a design is about the people and queries of a mechanism."""
     sources = design, mechanism
     people = [
         (source.neighbours, source.strategy.participation, source.strategy.public.name)
@@ -181,7 +180,7 @@ def read_strategy(path: PathName) -> Strategy:
 
     Raises:
         FileError: missing, unreadable, damaged, or of another format.
-        InvalidInputError: the matrix is no strategy.
+        InvalidInputError: the matrix is not a strategy.
     """
     return read_held(path)[0]
 
@@ -189,7 +188,7 @@ def read_strategy(path: PathName) -> Strategy:
 def read_question(path: PathName) -> str | None:
     """The name of the workload that a file was made for, or None; raises as `read_strategy`.
 
-    Weights say how much errors count: what is answered are the queries without them.
+    Weights set how much errors count: the answered queries are those without them.
     """
     header = read_held(path)[1]
     name = header.get("unweighted", header.get("workload"))
@@ -197,7 +196,7 @@ def read_question(path: PathName) -> str | None:
 
 
 def read_unweighted(path: PathName) -> str | None:
-    """The name of the queries without weights; None where there are none. As `read_strategy`."""
+    """The name of the queries without weights; None without a name. As `read_strategy`."""
     name = read_held(path)[1].get("unweighted")
     return None if name is None else str(name)
 
@@ -219,7 +218,7 @@ def read_own_grid(path: PathName) -> bool:
 
 
 def _arrays(design: Design | Mechanism, workload: Workload) -> tuple[str | None, dict[str, Any]]:
-    """R and L, or the name of the form of R and what it is made of."""
+    """R and L, or the name of the form of R and its parts."""
     from pmldesign.files.structures import form_for
 
     strategy = without_participation(design.strategy)
@@ -260,7 +259,7 @@ def _checked_header(name: str, arrays: Archive) -> dict[str, Any]:
 
 
 def _checked_guarantee(name: str, header: Mapping[str, Any]) -> Guarantee | None:
-    """The guarantee in a header; None where there is none."""
+    """The guarantee in a header; None without one."""
     numbers = header.get("guarantee_numbers")
     if numbers is None:
         return None
@@ -320,7 +319,7 @@ def _read_arrays(name: str, arrays: Archive, header: Mapping[str, Any]) -> Strat
 
 
 def _known_strategy(name: str, arrays: Archive, known: str, form: Any) -> Strategy:
-    """A strategy beside public answers; ValueError if its groups are none."""
+    """A strategy given invariants; ValueError if its groups are invalid."""
     from pmldesign.files.structures import read_structure
 
     whole_numbers("groups", arrays["groups"])
@@ -338,7 +337,7 @@ def _known_strategy(name: str, arrays: Archive, known: str, form: Any) -> Strate
 
 
 def _check_inverse(strategy: Strategy, inverse: Array) -> None:
-    """Refuse what does not undo R, so that A times it is no reconstruction.
+    """Refuse a matrix that does not invert R, so that A times it is not a reconstruction.
 
     Raises:
         FileError: another shape, or R R^+ R is not R.

@@ -3,7 +3,7 @@
     product     `factor_0`, `factor_1` ... and, if they are not all 1, `weights`:
                 R = diag(weights)^(1/2) (factor_0 x factor_1 x ...); dual weights too may be those
                 of the factors, `dual_u_0`, `dual_w_0` ...
-                beside a public table also `counted`, which attributes it counts, `sizes` of these,
+                given a public table also `counted`, which attributes it counts, `sizes` of these,
                 and `place`, the number of the factor for the open ones
     blocks      `free` (the number of the attribute that they are about), `block_0`, `block_1` ...,
                 `basis_0`, `basis_1` ... (orthonormal, of the other attributes in their order) and
@@ -12,20 +12,20 @@
                 they are for: `rates`, `query_weights`, `step_weights`, a single number for equal
                 ones; whatever its size
     epochs      for people who take part in fixed epochs: as stream, with `epochs` (n, k and b) and
-                `epoch_weights`, one matrix for each class of steps, in place of `u` and `w`
+                `epoch_weights`, one matrix for each class of steps, instead of `u` and `w`
     Toeplitz    `coefficients` r of lower triangular strategies of more steps than a matrix is
                 written for, and the running sums that they are for
-    recurrence  `diagonal`, `gains` and `decays`, the numbers of C, and the running sums likewise
+    recurrence  `diagonal`, `gains` and `decays`, the numbers of C, and the running sums as above
     all ranges  as stream, without `u` and the running sums
     regions     `parents` of the nodes of a tree, -1 for the root, `sizes` of the attributes,
                 `tables` (sets of attributes; the empty one counts) and `node_weights` for each of
-                these, 0 where a node is not measured; `ordered` and `coordinates_0`, ... likewise
+                these, 0 if a node is not measured; `ordered` and `coordinates_0`, ... as below
     table matrices  `sizes` of the attributes, `tables` (sets) and `rows_0`, `rows_1`, ..., the
                 matrix of each; `centred`, whether the total is public
     rows        `diagonal` and `rows`: R = [diag(diagonal); rows]
     coordinates `sizes` of the attributes, `residuals` (sets of attributes) and `precisions`;
                 `ordered` (attributes with coordinates of their own) and `coordinates_0`, ... (Y of
-                each) if there are any; beside public tables `counted`, a row for each of several
+                each) if there are any; given public tables `counted`, a row for each of several
     weighted tables `sizes` of the attributes, `tables` (sets) and `weights`; `designed` (the
                 attributes with a design) and `design_0`, ... (D of each) if there are any
 
@@ -82,10 +82,10 @@ class Form:
     """How strategies of a class are written.
 
     Attributes:
-        name: what the header of a file calls it.
+        name: in the header of a file.
         kind: the class.
         parts: the arguments of the class after the name of the strategy.
-        make: called with the name and the arguments in place of the class.
+        make: called with the name and the arguments instead of the class.
         always: whether small ones are written so as well, not as R and L.
     """
 
@@ -125,7 +125,7 @@ def read_structure(name: str, arrays: Archive, form: Any) -> Strategy:
 
     Raises:
         InvalidInputError: arrays that do not fit together.
-        ValueError: a missing array, or a form that is none.
+        ValueError: a missing array, or an unknown form.
     """
     for known in FORMS:
         if form == known.name:
@@ -199,7 +199,7 @@ def _coordinates(
 
 
 def table_arrays(public: Public) -> Arrays:
-    """What is public beside a strategy, where that is tables."""
+    """The invariants of a strategy, if these are tables."""
     if public.kind != "tables":
         return {}
     counted = [[i in table for i in range(len(public.sizes))] for table in public.tables]
@@ -211,7 +211,7 @@ def table_arrays(public: Public) -> Arrays:
 
 
 def read_tables(name: str, arrays: Archive) -> Public:
-    """The tables that are public, NOTHING without any; ValueError for arrays that are none."""
+    """The tables that are public, NOTHING without any; ValueError if the arrays are not tables."""
     if "counted" not in arrays:
         return NOTHING
     counted, sizes = np.atleast_2d(arrays["counted"]), whole_numbers("sizes", arrays["sizes"])
@@ -261,7 +261,7 @@ PRODUCT_WEIGHTS = Part(
     lambda _, arrays: arrays.optional("weights"),
 )
 TABLE = Part(lambda strategy: table_arrays(strategy.public), read_tables)
-"""What is public beside it, where that is tables."""
+"""The invariants of the strategy, if these are tables."""
 PLACE = Part(
     lambda strategy: {"place": np.array([strategy.place])} if strategy.public else {},
     lambda _, arrays: arrays.optional("place"),

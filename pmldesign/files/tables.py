@@ -1,7 +1,7 @@
 """Matrices as .csv: numbers separated by commas, optionally under a line of names.
 
-numpy reads the numbers. The first line is a header if none of its fields is a number; one that
-pandas writes by itself is refused. Blank lines are skipped.
+numpy reads the numbers. The first line is a header if it has no numeric field; one that pandas
+writes by itself is refused. Blank lines are skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pmldesign_solvers.limits import MAX_ENTRIES
 from pmldesign_solvers.operators.operator import Array
 
 LONGEST_LINE = 2**25
-"""Characters of a line: what has no end of a line is no table."""
+"""Most characters of a line: a file without line ends is not a table."""
 MANY = 8
 """A table with so many times more rows than columns may be one of people."""
 NO_TABLE = "not a text file of comma-separated numbers"
@@ -36,7 +36,7 @@ class NumberTable:
     header: tuple[str, ...]
 
     def reading(self) -> str | None:
-        """How the table was read, where it looks like records of people; None where it does not.
+        """How the table was read, if it looks like records of people; otherwise None.
 
         Queries are sums and differences of cells: their entries are mostly 0, 1 and -1. Records
         have a header and other numbers, or are many and have whole numbers.

@@ -44,7 +44,7 @@ def verify_file(
 
     Args:
         path: of the file.
-        workload: what a strategy answers.
+        workload: the queries that a strategy answers.
         weights: of the queries.
         parse: makes the workloads that a file names.
         schema: hash of the schema of a release; None if it is not known.
@@ -68,7 +68,7 @@ def _weighted(path: Path, queries: Workload | None, weights: Any) -> Workload:
     """The queries times their weights.
 
     Raises:
-        InvalidInputError: there are none, or other ones.
+        InvalidInputError: the queries are missing, or others.
     """
     if queries is None:
         raise InvalidInputError(
@@ -118,7 +118,7 @@ def _form(queries: Workload) -> Queries:
 
 
 def _joint(queries: Workload) -> list[JointTable]:
-    """The tables with queries that join attributes; nothing if it is no such, or too large."""
+    """The tables with queries that join attributes; empty for other or too large workloads."""
     terms = terms_over(queries, queries.domain) or ()
     if sum(math.prod(term.shape) for term in terms) > MOST_ENTRIES:
         return []
@@ -126,7 +126,7 @@ def _joint(queries: Workload) -> list[JointTable]:
 
 
 def _tables(queries: Workload, sizes: tuple[int, ...]) -> list[Table]:
-    """What a workload over attributes is made of; nothing if it is no such, or too large."""
+    """The tables of a workload over attributes; empty for other or too large workloads."""
     terms = (crossed_over(queries, sizes) if sizes else None) or ()
     asked = [(i, factor) for term in terms for i, factor in term.of_attributes.items()]
     others = {i for i, factor in asked if not asks_counts(factor)}

@@ -1,10 +1,10 @@
 """Reading and writing workload files.
 
 A workload file is .npy, .npz (one dense array, or a scipy sparse matrix), .csv (numbers, optional
-header line) or .mtx (Matrix Market, dense or sparse). What the system or the format refuses is a
-FileError; a sound file that does not hold a workload is an InvalidInputError. Nothing is ever
-unpickled, and a file of a few bytes never takes memory for what it only promises. What tells a
-workload from another one in other files is a hash of its shape and entries (`fingerprint`).
+header line) or .mtx (Matrix Market, dense or sparse). A file that the system or the format refuses
+is a FileError; a sound file that does not hold a workload is an InvalidInputError. Nothing is ever
+unpickled, and a file of a few bytes never takes memory for entries that it only promises. Other
+files identify a workload by a hash of its shape and entries (`fingerprint`).
 """
 
 from __future__ import annotations
@@ -67,17 +67,17 @@ def load_workload(text: str, *, note: Note | None = None) -> Workload:
 
 
 def _file_in_product(factor: str) -> Workload | None:
-    """The matrix in the file that a factor names, if it ends as one does and is no name."""
+    """The matrix in the file that a factor names, if it ends as one does and is not a name."""
     named = starts_with_name(factor)  # such as regions:places.csv
     return read_workload(factor) if is_matrix_path(factor) and not named else None
 
 
 def read_workload(path: PathName) -> Workload:
-    """The workload in a file, its format told by the extension.
+    """The workload in a file, whose extension determines the format.
 
     Args:
         path: a .npy, .npz, .csv or .mtx file. An .npz with several arrays must call one of them
-            "workload"; a .csv may start with a header line, of which no field is a number.
+            "workload"; a .csv may start with a header line without numbers.
 
     Raises:
         FileError: missing, unreadable, empty, truncated, pickled, or of another format.
@@ -166,7 +166,7 @@ def _looks_like_file(text: str) -> bool:
         return False  # Path("") is the current folder
     path = Path(text)
     if text.startswith("regions:"):
-        return False  # what follows is a file of places
+        return False  # the rest is a file of places
     factors = re.split("[*+]", text)
     if len(factors) > 1 and not _exists(path) and all(map(_is_factor, factors)):
         return False  # a product or a union in which files are factors
@@ -295,15 +295,15 @@ _MAGIC = {b"\x93NUMPY": ".npy", b"PK": ".npz", b"%%MatrixMarket": ".mtx"}
 def columns_of(workload: Workload) -> Callable[[int, int], Array]:
     """Columns of A from one to before another, of a wide one from A^T, which has few of them.
 
-    Only where no entry of A is rounded, as in counts: a product of several numbers is rounded one
-    way in A and may be another way in A^T.
+    Only if no entry of A is rounded, as in counts: a product of several numbers is rounded one way
+    in A and may be another way in A^T.
     """
     m, n = workload.shape
     rows = sparse_rows(workload)
     if rows is not None:
         columns = rows.tocsc()
         return lambda start, end: columns[:, start:end].toarray(order="C")
-    kept = isinstance(workload, DenseWorkload)  # as it is, of which nothing is rounded
+    kept = isinstance(workload, DenseWorkload)  # as it is, without rounding
     if kept or n > WIDE * m:
         dense = workload.to_dense()
         if kept or all(_of_one_size(row) for row in dense):

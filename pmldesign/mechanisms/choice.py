@@ -5,12 +5,12 @@ Of the kinds of noise that can meet the guarantee, each at the scale that it ask
 itself, so that errors compare strategies: that is 1/2-zCDP for Gaussian noise and 1-DP for Laplace
 noise. `compose` says what several satisfy together (`privacy.composition`).
 
-On the grid of whole measurements Laplace noise may be discrete (`discrete`), with smaller errors.
-What is lost are the other currencies: the loss of one step of 1 is randomized response, and epsilon
-alone is claimed. The gain is a matter of the parameter b in units of the grid, which is D/epsilon
-for a sensitivity D of 1 or more: standard deviations are 0.96 times those of Laplace noise at b =
-1, 0.70 times at 1/3. Where it is less than LEAST_GAIN, up to an epsilon of 1 at least, the own grid
-is for those who ask for it.
+Integer measurements can have integer-valued Laplace noise (`discrete`), with smaller errors. The
+other privacy definitions are then lost: the loss of one step of 1 is randomized response, and only
+epsilon is claimed. The gain depends on the parameter b in units of the grid, which is D/epsilon for
+a sensitivity D of 1 or more: standard deviations are 0.96 times those of Laplace noise at b = 1,
+0.70 times at 1/3. If it is less than LEAST_GAIN, up to an epsilon of 1 at least, integer-valued
+noise has to be requested.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ def mechanism(
         strategy: R, shape (r, n): a factorization (what `factorize` gives), a Strategy, the name of
             a baseline such as "tree", or a matrix.
         workload: A, shape (m, n), whatever `as_workload` takes; None for that of the factorization.
-        guarantee: what is to be met; None for a scale equal to the sensitivity.
+        guarantee: that the noise meets; None for a scale equal to the sensitivity.
         noise: "gaussian", "laplace", "integer-laplace" (for measurements that are integers times a
             unit), "cube" (for few measurements), or "auto" for Gaussian or
             Laplace, the one with the smaller error at p among those that can meet the guarantee
             (Gaussian without one).
         p: in [2, inf], for noise "auto"; None for that of the factorization, or 2.
-        neighbours: "add-remove" or "replace", where there is no guarantee to say it; None for that
-            of the factorization, or "add-remove".
+        neighbours: "add-remove" or "replace", without a guarantee that sets it; None for that of
+            the factorization, or "add-remove".
         participation: how often a person takes part in the steps of a stream, such as
-            "16,every=64", or in the rows of a table, "3,any"; None for what the strategy was
-            made for, or once (docs/guides/bounded-contributions.md).
+            "16,every=64", or in the rows of a table, "3,any"; None for that of the strategy, or
+            once (docs/guides/bounded-contributions.md).
         known: queries whose answers are public and not protected: "total", or whatever
             `as_workload` takes; neighbours are then "replace" and leave the answers as they are.
         allow_vacuous: accept a guarantee that every mechanism satisfies.
@@ -140,7 +140,7 @@ def mixtures_refusal() -> InvalidInputError:
 
 
 def answered_workload(factorization: Any) -> Workload:
-    """The workload that a factorization or a mechanism answers, beside named answers at most.
+    """The workload that a factorization or a mechanism answers, given named invariants at most.
 
     Raises:
         InvalidInputError: it has none.
@@ -210,11 +210,11 @@ def admissible(
 
     Cube noise is for strategies that were made for it: only a design tries it unasked.
 
-    At p beyond LARGEST_EXPONENT, where no error of Laplace noise is computed, Gaussian noise alone
-    if it meets the guarantee; and so where steps draw their records at random.
+    At p beyond LARGEST_EXPONENT, for which errors of Laplace noise are not computed, only Gaussian
+    noise if it meets the guarantee; the same if steps draw their records at random.
 
     Raises:
-        InvalidInputError: there is no such noise.
+        InvalidInputError: the kind of noise is unknown.
     """
     if not isinstance(noise, str) or noise not in get_args(NoiseChoice):
         allowed = ", ".join(get_args(NoiseChoice))
@@ -235,7 +235,7 @@ def admissible(
 def require_feasible(
     guarantee: Guarantee | None, cells: int, *, noise: NoiseChoice, p: float
 ) -> None:
-    """Refuse what no strategy can do with this noise; called before long work.
+    """Refuse requests that no strategy can meet with this noise; called before long work.
 
     Raises:
         InvalidInputError: alpha does not fit the number of cells, or p is too large for the noise.
@@ -252,12 +252,12 @@ def require_feasible(
 
 
 def on_own_grid(mechanism: Mechanism, p: float, asked: bool | None = None) -> Mechanism:
-    """The mechanism with its noise on its own grid, where that is to be; else itself.
+    """The mechanism with integer-valued noise, if that is to be used; else itself.
 
     Args:
         mechanism: with calibrated noise.
         p: at which its error is to be known.
-        asked: True wherever it gains anything, False nowhere, None where it gains LEAST_GAIN.
+        asked: True for any gain, False for never, None for a gain of LEAST_GAIN or more.
     """
     guarantee = mechanism.guarantee
     if (

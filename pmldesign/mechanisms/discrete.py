@@ -1,9 +1,9 @@
-r"""Discrete Laplace noise: moments and quantiles of what is made of whole numbers eta.
+r"""Discrete Laplace noise: moments and quantiles of sums of integer noise eta.
 
-A Laplace number is a discrete one plus an independent part of mean 0, the difference of what is cut
-off of two exponential numbers where they are rounded down. So by Jensen's inequality no moment of
-order 1 or more of a sum V = sum_j c_j eta_j exceeds that of the same sum of Laplace numbers. With
-q = e^(-1/b), a = q/(1 - q)^2 and x = s^2
+A Laplace number is a discrete one plus an independent part of mean 0, the difference of the parts
+of two exponential numbers that rounding down removes. So by Jensen's inequality no moment of order
+1 or more of a sum V = sum_j c_j eta_j exceeds that of the same sum of Laplace numbers. With q =
+e^(-1/b), a = q/(1 - q)^2 and x = s^2
 
     log E e^(s eta) = -log(1 - 2 a (cosh s - 1)) = sum_k kappa_k x^k,
     E e^(s V) = exp(sum_k kappa_k (sum_j c_j^2k) x^k) = sum_k E V^2k x^k / (2k)!,
@@ -13,8 +13,8 @@ of V is on multiples of g, by the discrete Fourier transform of
 
     E e^(i t eta) = (1 - q)^2 / (1 - 2 q cos t + q^2).
 
-N points fold the law of sum_j c_j eta_j into one period; they are so many that what lies beyond
-half of it has a negligible chance, by Chernoff's inequality. Other moments follow from it.
+N points fold the law of sum_j c_j eta_j into one period; they are so many that values beyond half
+of it have a negligible probability, by Chernoff's inequality. Other moments follow from it.
 
 Own grid. If R is a number u > 0 times a matrix Z of whole numbers, Z x is whole without any
 rounding, and discrete Laplace noise on it has smaller errors than Laplace noise; no finer grid does
@@ -45,13 +45,13 @@ SAME_MULTIPLE = 1e-9
 MOST_TERMS = 2**24
 """Points of a transform times measurements."""
 FOLDED = 1e-15
-"""Chance of what the transform folds; and its rounding."""
+"""Probability folded by the transform; and its rounding."""
 LARGEST_EVEN = 256
 """Order up to which even moments are computed of several measurements."""
 RARE = 1 / 600
 """Scale below which a number is other than 0 with a chance below e^-600."""
 EXACT = 1e-9
-"""Largest relative error of a moment that is told."""
+"""Largest relative error of a reported moment."""
 LARGEST_ENTRY = 2**20
 """Of Z: beyond that the noise is many units wide, and a finer grid as good."""
 MOST_ENTRIES = 2**23
@@ -69,7 +69,7 @@ def discrete_error(rows: Array, scale: float, p: float) -> float | None:
         p: of the error.
 
     Returns:
-        None where it is not known to EXACT.
+        None if it is not known to EXACT.
     """
     distinct, counts = np.unique(_ordered(rows), axis=0, return_counts=True)
     counts, distinct = counts[distinct[:, -1] > 0], distinct[distinct[:, -1] > 0]
@@ -108,7 +108,7 @@ def discrete_half_widths(rows: Array, scale: float, miss: float) -> Array | None
         miss: in (0, 1).
 
     Returns:
-        None where a row is no multiple of small whole numbers, or the transform is too long.
+        None if a row is not a multiple of small integers, or the transform is too long.
     """
     distinct, back = np.unique(_ordered(rows), axis=0, return_inverse=True)
     widths = np.zeros(len(distinct))
@@ -141,7 +141,7 @@ def _half_width(row: Array, scale: float, miss: float) -> float | None:
 
 
 def _law(row: Array, scale: float) -> tuple[float, Array] | None:
-    """The unit g of V, and P(V = g k) for k = 0, 1, ...; None where there is no short law."""
+    """The unit g of V, and P(V = g k) for k = 0, 1, ...; None without a short law."""
     unit = _unit_of(row)
     if unit is None:
         return None
@@ -157,7 +157,7 @@ def _law(row: Array, scale: float) -> tuple[float, Array] | None:
 
 
 def _unit_of(row: Array) -> float | None:
-    """The largest part of its first entry of which all of a row are multiples."""
+    """The largest integer part of the first entry that divides all entries of a row."""
     for denominator in range(1, DENOMINATORS + 1):
         unit = float(row[0]) / denominator
         if (np.abs(np.rint(row / unit) * unit - row) < SAME_MULTIPLE * row).all():
@@ -221,7 +221,7 @@ def _log_moment_by_law(row: Array, scale: float, p: float) -> float | None:
 
 
 def own_lattice(strategy: Strategy) -> Lattice | None:
-    """R = u Z on the grid of Z; None where R is no such matrix, or too large to look.
+    """R = u Z on the grid of Z; None if R is not such a matrix, or too large to examine.
 
     Raises:
         InvalidInputError: participation in the steps of a stream.
@@ -249,7 +249,7 @@ def own_unit(strategy: Strategy, noise: Noise, scale: float) -> float:
     """The unit u of the grid of whole measurements.
 
     Raises:
-        InvalidInputError: there is no such grid, or noise that is not drawn there.
+        InvalidInputError: without such a grid, or with noise that is not drawn on it.
     """
     lattice = own_lattice(strategy) if noise is Noise.LAPLACE else None
     if lattice is None or scale == 0:

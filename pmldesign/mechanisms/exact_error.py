@@ -1,4 +1,4 @@
-"""The mechanism: a strategy, noise on what it measures, and the guarantee that they meet.
+"""The mechanism: a strategy, noise on its measurements, and the guarantee that they meet.
 
 M(x) = L (R x + scale z), L R = A, with z i.i.d. standard Gaussian or Laplace(1). The error is that
 of scale L z and does not depend on the data (`factorization`). On the grid of whole measurements
@@ -78,8 +78,8 @@ class Mechanism(Drawn, Displayed):
         scale: standard deviation (Gaussian) or b (Laplace, cube) of the noise on each measurement.
         calibration: how the scale was found; None without a guarantee.
         p: of the l_p^p error that it was chosen for, in [2, inf].
-        own_grid: whether the noise is discrete on the whole numbers that are measured, which is
-            less, and of which epsilon alone is claimed.
+        own_grid: whether the Laplace noise is integer-valued, for integer measurements, which is
+            less noise, with only epsilon claimed.
     """
 
     factorization: Factorization
@@ -97,7 +97,7 @@ class Mechanism(Drawn, Displayed):
 
     @property
     def words(self) -> str:
-        """What is promised, and what a record is where people have several; "" for nothing."""
+        """The sentence of the guarantee, and of a record if people have several; "" without one."""
         if self.guarantee is None:
             return ""
         participation = self.strategy.participation
@@ -106,17 +106,17 @@ class Mechanism(Drawn, Displayed):
 
     @property
     def workload(self) -> Workload:
-        """A, what is answered; without its total under replace."""
+        """A, the queries; without its total under replace."""
         return self.factorization.workload
 
     @property
     def strategy(self) -> Strategy:
-        """R, what is measured; without its total under replace."""
+        """R, the measurements; without its total under replace."""
         return self.factorization.strategy
 
     @property
     def unweighted(self) -> Mechanism | None:
-        """The mechanism on the queries without their weights; None where they have none."""
+        """The mechanism on the queries without their weights; None without weights."""
         plain = self.factorization.unweighted
         return None if plain is None else replace(self, factorization=plain)
 
@@ -133,7 +133,7 @@ class Mechanism(Drawn, Displayed):
         """The mechanism as an event of the package dp-accounting, which composes events.
 
         Its neighbouring relation is to be that of the mechanism. The noise multiplier is rounded
-        down, so that what an accountant says is on the private side.
+        down, so that the result of an accountant is on the private side.
 
         Raises:
             InvalidInputError: dp-accounting is not installed.
@@ -165,7 +165,7 @@ class Mechanism(Drawn, Displayed):
 
     @property
     def neighbours(self) -> Neighbours:
-        """The relation that the sensitivity speaks of."""
+        """The neighbour relation of the sensitivity."""
         return self.factorization.neighbours
 
     @property
@@ -183,7 +183,7 @@ class Mechanism(Drawn, Displayed):
         """The unit of the grid of measurements that the noise is on; None for continuous noise.
 
         Raises:
-            InvalidInputError: there is no such grid.
+            InvalidInputError: the measurements have no such grid.
         """
         return own_unit(self.strategy, self.noise, self.scale) if self.own_grid else None
 
@@ -259,7 +259,7 @@ class Mechanism(Drawn, Displayed):
         """E max_i |e_i|, the expected largest error of all queries, and its standard error.
 
         Raises:
-            InvalidInputError: too large (`mechanisms.maxima` says what is).
+            InvalidInputError: too large (`mechanisms.maxima` has the limits).
         """
         from pmldesign.mechanisms.maxima import expected_maximum
 
@@ -271,13 +271,13 @@ class Mechanism(Drawn, Displayed):
         return self.max_std if lists_queries(self.workload) else None
 
     def stream(self, *, noise: GridNoise | None = None) -> Stream:
-        """The mechanism on line: a step for each cell, with its noisy running sum or window.
+        """The mechanism online: a step for each cell, with its noisy running sum or window.
 
         Of `prefix:24*histogram:12` a step takes and answers 12 numbers.
 
         Args:
-            noise: where it comes from; None for OpenDP's exact sampler where that is installed,
-                and floating-point noise, not for publication, where it is not.
+            noise: its source; None for OpenDP's exact sampler if that is installed, and otherwise
+                floating-point noise, which is not for publication.
 
         Raises:
             InvalidInputError: no Gaussian noise, a guarantee on priors, other queries, or a
@@ -292,7 +292,7 @@ class Mechanism(Drawn, Displayed):
         return Stream(on_line_of(strategy, workload, self.neighbours), self._unit, noise, series)
 
     def vector_stream(self, width: int, *, seed: int | None = None) -> VectorStream:
-        """The mechanism on line for vectors of `width` numbers, in floating point.
+        """The mechanism online for vectors of `width` numbers, in floating point.
 
         Args:
             width: d, numbers of a step.
@@ -322,7 +322,7 @@ class Mechanism(Drawn, Displayed):
             width: d, numbers of a step.
             dtype: of the noise, float32 or float64.
             seed: of the noise, for simulations; None for noise from the operating system.
-            clip: largest l2 norm of what a record adds to a step.
+            clip: largest l2 norm of the contribution of a record to a step.
 
         Raises:
             InvalidInputError: no Gaussian noise, replace neighbours, an argument out of range, or a
@@ -337,7 +337,7 @@ class Mechanism(Drawn, Displayed):
         return CorrelatedNoise(strategy, scale, width, dtype=dtype, seed=seed)
 
     def _require_stream(self, neighbours: bool) -> None:
-        """Refuse what no stream has."""
+        """Refuse mechanisms that streams do not support."""
         on_priors = self.guarantee is not None and self.guarantee.pml
         if self.noise is not Noise.GAUSSIAN or on_priors or not neighbours:
             raise InvalidInputError(

@@ -1,4 +1,4 @@
-r"""A strategy of whole numbers: what is measured exactly, so that the noise can be exact too.
+r"""A strategy of integers: measurements are exact, so that the noise can be exact too.
 
 A strategy R becomes  R' = diag(u) Z  with Z an integer matrix and units u > 0, all nearly equal.
 The release is y = Z x + eta with whole numbers eta, and everything after it is a function of y.
@@ -71,12 +71,12 @@ class Lattice:
         estimator: whose L makes answers of diag(units) y; R' itself unless there is a bias.
         units: u, shape (r,).
         image: x -> Z x.
-        matrix: Z where it is written out.
+        matrix: Z if it is dense.
         slack: by how many units an entry of the difference of two images may be more than that
             of `measured`.
         distortion: by what part the sensitivities of `measured` may be too small.
-        bias: largest entry of R' - R where `estimator` is R, else 0.
-        tables: that are all that is measured; None where Z x needs the histogram.
+        bias: largest entry of R' - R if `estimator` is R, else 0.
+        tables: those from which Z x is computed; None if Z x needs the histogram.
         lengths: sensitivities that are known exactly.
         rows: of one person, who are neighbours with and without all of them; None for one row.
     """

@@ -1,4 +1,4 @@
-"""The pointwise maximal leakage of noise on what a strategy measures, in nats.
+"""The pointwise maximal leakage of noise on the measurements of a strategy, in nats.
 
 It is for any number of records whose cells have at least some probability, alpha; as alpha falls it
 grows, up to differential privacy.
@@ -22,7 +22,7 @@ from pmldesign.strategies.baselines.written_queries import in_pairs
 WRITTEN = 4096
 """Up to so many cells the distances of all pairs are taken: some seconds."""
 FEW_ROWS, FEW_ENTRIES = 64, 2**24
-"""Larger matrices hardly have few sign patterns: they are not looked at."""
+"""Larger matrices rarely have few sign patterns: they are not examined."""
 
 
 def leakage(
@@ -33,7 +33,7 @@ def leakage(
     noise: Noise | str = Noise.LAPLACE,
     epsilon: float | None = None,
 ) -> dict[str, Any]:
-    """The pointwise maximal leakage of noise on what a strategy measures, in nats.
+    """The pointwise maximal leakage of noise on the measurements of a strategy, in nats.
 
     Args:
         strategy: R, whatever `strategy` takes.
@@ -68,7 +68,7 @@ def leakage(
         shown[name] = leakage_at(every, promise, noise=noise, scale=scale)
     shown["dp"] = dp_loss(measured, noise, scale, epsilon or 0.0)
     if noise is Noise.LAPLACE:
-        shown["leakage_lower"] = None  # where there are too many sign patterns to enumerate
+        shown["leakage_lower"] = None  # if there are too many sign patterns to enumerate
         rows, cells = measured.shape
         if rows <= FEW_ROWS or rows * cells <= FEW_ENTRIES:
             with suppress(InvalidInputError):
@@ -87,12 +87,12 @@ def alpha_curve(
     epsilon: float | None = None,
     shares: Sequence[float] = SHARES,
 ) -> dict[str, list[float]]:
-    """What noise loses as alpha falls below what was assumed, down to differential privacy.
+    """The loss of noise as alpha falls below the assumed value, down to differential privacy.
 
     Args:
         strategy: R, whatever `strategy` takes.
         scale: b of Laplace noise, or the standard deviation of Gaussian noise.
-        alpha: what was assumed, as for `leakage`.
+        alpha: the assumed value, as for `leakage`.
         noise: "laplace" or "gaussian".
         epsilon: for Gaussian noise the leakage whose delta is asked for.
         shares: of alpha that hold, in [0, 1]; at 0 differential privacy, one record replaced.

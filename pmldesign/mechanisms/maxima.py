@@ -1,8 +1,8 @@
 """The expected largest error of all queries, E max_i |e_i| with e = scale L z.
 
-It is the error that lower bounds at p = inf speak of; the largest standard deviation is that of the
-one worst query, and smaller. Where no measurement is part of two answers these are independent, and
-with F_i the law of |e_i|
+It is the error in lower bounds at p = inf; the largest standard deviation is that of the one worst
+query, and smaller. If no measurement is part of two answers, the errors are independent, and with
+F_i the law of |e_i|
 
     E max_i |e_i| = int_0^inf 1 - prod_i F_i(t) dt.
 
@@ -26,7 +26,7 @@ from pmldesign.privacy.noise import Noise
 from pmldesign_solvers.operators.operator import Array, column_blocks
 
 DRAWS = 2**12
-"""Of the noise: a standard error of 0.3 to 0.9 % for up to 1,000 queries."""
+"""Of the noise: a standard error of 0.3% to 0.9% for up to 1,000 queries."""
 LARGEST = 2**20
 """Entries of L that are multiplied with so many draws, in 0.4 s of processor time."""
 WORK = 2**31
@@ -34,7 +34,7 @@ WORK = 2**31
 
 
 class ExpectedMaximum(NamedTuple):
-    """An expected maximum, and the standard error of the mean that tells it; 0 where exact."""
+    """An expected maximum, and the standard error of the mean that estimates it; 0 if exact."""
 
     value: float
     standard_error: float

@@ -56,12 +56,12 @@ def comparisons_figure(comparisons: Sequence[Comparison]) -> Figure:
     """The error of each strategy: bars, or lines over what varies.
 
     Lines are over the cells of families of workloads, else over the first number of AXES that
-    varies, and show the error per query, err_p / m^(1/p). What varies besides has a panel for each
-    value, all with one scale. The dashed line is the lower bound for every mechanism. The guarantee
-    stands above, and the noise beside every strategy.
+    varies, and show the error per query, err_p / m^(1/p). Other numbers that vary have a panel for
+    each value, all with one scale. The dashed line is the lower bound for every mechanism. The
+    guarantee is in the title, and the noise in the label of every strategy.
 
     Raises:
-        InvalidInputError: there would be more than MAX_PANELS panels, or there is no row.
+        InvalidInputError: there would be more than MAX_PANELS panels, or the table has no row.
     """
     return _figure(points_of(comparisons))
 
@@ -72,7 +72,7 @@ def sweep_figure(sweep: Sweep) -> Figure:
 
     Raises:
         FileError: its file cannot be read any more.
-        InvalidInputError: there would be more than MAX_PANELS panels, or there is no row.
+        InvalidInputError: there would be more than MAX_PANELS panels, or the table has no row.
     """
     return _figure(points_of_records(sweep.to_records()))
 
@@ -174,7 +174,7 @@ def _lines(axes: Axes, axis: str, points: Sequence[PlottedRow], noises: Mapping[
 
 
 def _shade(axes: Axes) -> None:
-    """Shade what no mechanism reaches, down to the edge; called when every line is drawn."""
+    """Shade the errors that no mechanism reaches, down to the edge; called after all lines."""
     bottom = axes.get_ylim()[0]
     for line in axes.lines:
         if line.get_label() == LOWER:
@@ -195,17 +195,17 @@ def _decimals(**options: Any) -> LogFormatter:
 
 @dataclass(frozen=True, slots=True)
 class PlottedRow:
-    """The error of a strategy with its noise, and where it lies.
+    """The error of a strategy with its noise, and its place in the picture.
 
     Attributes:
         where: by the names in LABELS, and the workload.
         strategy: its name.
         noise: its kind.
         error: l_p^p error of all queries.
-        lower_bound: on that of every mechanism; None where none is known.
+        lower_bound: on that of every mechanism; None if unknown.
         queries: their number.
-        promise: what the guarantee is called; empty without one.
-        neighbours: the relation that it speaks of.
+        promise: name of the guarantee; empty without one.
+        neighbours: the relation of the guarantee.
     """
 
     where: dict[str, Any]

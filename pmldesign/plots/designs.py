@@ -1,4 +1,4 @@
-"""Pictures of bounds, strategies, errors of queries, and what was published."""
+"""Pictures of bounds, strategies, errors of queries, and published tables."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ NAMED = 60
 
 @styled
 def bounds_figure(bounds: Sequence[Bound]) -> Figure | None:
-    """Bounds on the error, one below the other; what no mechanism can reach is shaded.
+    """Bounds on the error, one below the other; errors that no mechanism can reach are shaded.
 
     Returns:
-        None where no bound is above 0.
+        None if no bound is above 0.
     """
     shown = sorted(((bound.value, bound) for bound in bounds if bound.value), key=lambda b: b[0])
     if not shown:
@@ -58,7 +58,7 @@ def bounds_figure(bounds: Sequence[Bound]) -> Figure | None:
 def bars_figure(
     values: Sequence[tuple[str, float]], bound: float | None, label: str, beyond: str
 ) -> Figure:
-    """A bar for every name; what lies below a bound is shaded, and called what is beyond it."""
+    """A bar for every name; the range below a bound is shaded, and `beyond` explains that."""
     figure, axes = one_axes(7.2, 0.9 + 0.3 * len(values))
     bars = axes.barh(range(len(values)), [value for _, value in values], color=COLOURS[0])
     axes.bar_label(bars, [f" {value:.5g}" for _, value in values])

@@ -48,7 +48,7 @@ def plot(shown: Any) -> Figure:
         A figure, which notebooks show; `savefig` writes it as .pdf, .svg or .png.
 
     Raises:
-        InvalidInputError: there is no picture of it, or nothing to draw.
+        InvalidInputError: it has no picture, or nothing to draw.
     """
     figure = _figure(shown)
     if figure is None:
@@ -118,7 +118,7 @@ def progress() -> Callable[[Any], None]:
 
 
 def _shell() -> Any:
-    """IPython's module for displays, where this runs in the kernel of a notebook; else None."""
+    """IPython's module for displays, if this runs in the kernel of a notebook; else None."""
     if "IPython" not in sys.modules:
         return None
     from IPython import display as displays

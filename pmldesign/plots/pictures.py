@@ -1,7 +1,7 @@
-"""Pictures: one look for all, colours that colour-blind people tell apart, letters of one size.
+"""Pictures: one look for all, colours that colour-blind people can distinguish, one letter size.
 
-The colours are those of Okabe and Ito (2008); lines differ in their markers or dashes besides.
-Files are .png, .pdf or .svg, written whole or not at all.
+The colours are those of Okabe and Ito (2008); lines also differ in their markers or dashes. Files
+are .png, .pdf or .svg, written whole or not at all.
 """
 
 from __future__ import annotations

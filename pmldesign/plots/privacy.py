@@ -59,7 +59,7 @@ def privacy_figure(curves: Mapping[str, PrivacyCurve]) -> Figure:
 
 @styled
 def alpha_figure(title: str, label: str, curves: Mapping[str, Any]) -> Figure:
-    """What a mechanism loses as alpha falls from what was assumed to nothing.
+    """The loss of a mechanism as alpha falls from the assumed value to 0.
 
     Args:
         title: of the picture.
