@@ -1,4 +1,4 @@
-"""Strategies: what a matrix mechanism measures, and the baselines that designs are compared to."""
+"""Strategies: the measurements of a matrix mechanism, and the baselines for designs."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def as_strategy(value: Any, workload: Workload | None = None) -> Strategy:
     Args:
         value: a Strategy (returned as it is); a factorization or a mechanism, which have one; the
             name of a baseline such as "tree", for the workload that is given, or without one the
-            name of a workload, whose own queries are measured; a Workload, likewise; or a matrix R
-            of shape (r, n), a row for each measurement, dense or sparse.
-        workload: what is to be answered.
+            name of a workload, whose own queries are measured; a Workload to measure directly; or a
+            matrix R of shape (r, n), a row for each measurement, dense or sparse.
+        workload: the queries to answer.
 
     Raises:
-        InvalidInputError: something else, or the contents are no strategy.
+        InvalidInputError: something else, or the contents are not a strategy.
     """
     if isinstance(value, Strategy):
         return value

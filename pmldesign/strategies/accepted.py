@@ -14,8 +14,8 @@ class HasStrategy(Protocol):
 
     @property
     def strategy(self) -> Strategy:
-        """R, what is measured."""
+        """R, whose rows are the measurements."""
 
 
 StrategyLike: TypeAlias = Strategy | HasStrategy | Workload | str | Matrix
-"""A strategy, what has one, a name, or a matrix."""
+"""A strategy, an object that has one, a name, or a matrix."""

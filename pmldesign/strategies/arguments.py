@@ -1,4 +1,4 @@
-"""What every strategy checks: its matrix, what is public, what it can answer; and R^+."""
+"""The checks of every strategy: its matrix, the invariants, the queries it can answer; and R^+."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ ADD_TABLE = "design one for queries of a table with these attributes, which are 
 ANSWER_TOLERANCE = 1e-6
 """Row a_i is answered when norm(a_i - a_i R^+ R) is at most this part of norm(a_i).
 
-Above the rounding of R^+ R for condition numbers up to about 1e9, and far below what a missing
-measurement leaves: 1/sqrt(n) at least for a sum of cells of which one is not measured.
+Above the rounding of R^+ R for condition numbers up to about 1e9, and far below the residual of a
+missing measurement: at least 1/sqrt(n) for a sum of cells if one of them is not measured.
 """
 
 LARGEST_ENTRY = 1e100
@@ -44,7 +44,7 @@ def require_same_cells(name: str, cells: int, workload: Workload) -> int:
     """The number of cells of a strategy, which is that of the workload.
 
     Raises:
-        InvalidInputError: the numbers differ, or it is no workload.
+        InvalidInputError: the numbers differ, or `workload` is not a Workload.
     """
     instance("workload", workload, Workload, "a Workload (pmldesign.workload makes one)")
     asked = workload.shape[1]
@@ -68,7 +68,7 @@ def require_measurements(name: str, rows: int, measurements: Array) -> None:
 
 
 def require_in_row_space(name: str, matrix: Array, inverse: Array, workload: Workload) -> None:
-    """Refuse a workload of which a row is not in the row space of R (see ANSWER_TOLERANCE).
+    """Refuse a workload with a row outside the row space of R (see ANSWER_TOLERANCE).
 
     Args:
         name: of the strategy.
@@ -105,7 +105,7 @@ def require_in_row_space(name: str, matrix: Array, inverse: Array, workload: Wor
 
 
 def is_projection(matrix: Array, inverse: Array, public: Public) -> bool:
-    """Whether R^+ R is P, so that R answers every workload, beside what is public if it is."""
+    """Whether R^+ R is P, so that R answers every workload, given the invariants if any."""
     cells = matrix.shape[1]
     if cells > WRITTEN_CELLS and np.count_nonzero(matrix) < matrix.size / 8:
         product = (scipy.sparse.csr_array(inverse) @ scipy.sparse.csr_array(matrix)).toarray()
@@ -138,7 +138,7 @@ def not_lower_triangular(name: str) -> InvalidInputError:
 
 
 def no_form(public: Public, name: str) -> InvalidInputError:
-    """Why a strategy is not for what is public."""
+    """Why a strategy does not support the invariants."""
     return InvalidInputError(
         f"beside the known answers {public.name!r} a strategy on more than {WRITTEN_CELLS}"
         " cells is a product for a product, consists of residuals of marginals, or was made"
@@ -147,7 +147,7 @@ def no_form(public: Public, name: str) -> InvalidInputError:
 
 
 def nothing_but(public: Public, name: str) -> InvalidInputError:
-    """Why a strategy has no form beside what is public."""
+    """Why a strategy has no form given the invariants."""
     if public.name:
         return InvalidInputError(
             f"strategy {name!r} measures nothing but the known answers {public.name!r}"
@@ -264,7 +264,7 @@ def _require_svd(rows: int, cells: int) -> None:
 
 
 def memory() -> float:
-    """Bytes of memory of this machine; infinity where it does not say."""
+    """Bytes of memory of this machine; infinity if this is not known."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError):
@@ -296,7 +296,7 @@ def _triangular_inverse(matrix: Array) -> tuple[Array, int] | None:
 
 
 def _svd(matrix: Array) -> tuple[Array, Array, Array]:
-    """The thin decomposition; if it takes long, beside: a signal is heeded and leaves it behind."""
+    """The thin decomposition; a long one runs in a thread, which a signal can abandon."""
     decompose = partial(np.linalg.svd, matrix, full_matrices=False)
     if matrix.size * min(matrix.shape) <= SVD_WORK:
         return decompose()

@@ -1,4 +1,4 @@
-"""The strategy: what a matrix mechanism measures with noise.
+"""The strategy: the measurements to which a matrix mechanism adds noise.
 
 A mechanism answers A x by L (R x + sigma z), L R = A. R (r x n) is the strategy, L (m x r) the
 reconstruction, G = R^T R the Gram matrix. For noise of equal variance on every row of R x, the
@@ -10,12 +10,12 @@ A R^+), so R alone is the strategy. The variance of query i, per unit noise, is
 
 Everything depends on R through G only, so any R with the same G serves.
 
-What only some callers ask, such as a form for streams (`online`), is a function for which classes
-register what their structure tells, in the module that asks.
+Operations that only some callers need, such as a form for streams (`online`), are functions.
+Classes register versions that use their structure, in the module of the function.
 
-With several public tables any record is replaced by any other, which changes what is public, and
-R P has other distances than R. What is measured is R x + noise, as it is: R has the distances, and
-R P x + noise, which follows from it and from what is public, the least squares.
+With several public tables any record is replaced by any other, which changes the public answers,
+and R P has other distances than R. The measurements are R x + noise, unchanged: distances are those
+of R, and least squares those of R P x + noise, which follows from R x + noise and the invariants.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ STEEP = 1e5
 """Condition from which on errors are those of L as it is written: rounded another way they are off
 by more than `verify` allows."""
 KNOWN_ROWS = 1e-12
-"""Rows of R P below this part of what they are in R are rounding."""
+"""Rows of R P below this part of the rows of R are rounding."""
 
 
 class Strategy(Measurable, Drawn, Displayed):
@@ -66,9 +66,9 @@ class Strategy(Measurable, Drawn, Displayed):
     Args:
         name: how tables and messages call it ("tree").
         matrix: R, shape (r, n). Copied, unless it is a read-only float64 array that owns its data.
-        inverse: R^+, shape (n, r), where whoever made R knows it (R has full row rank then);
+        inverse: R^+, shape (n, r), if it is known already (R has full row rank then);
             None computes it when asked for.
-        public: what is public, where R is without it.
+        public: the invariants, if R is without them.
 
     Raises:
         InvalidInputError: the matrix is not 2-D, is empty, is not real, has an entry that is not
@@ -86,7 +86,7 @@ class Strategy(Measurable, Drawn, Displayed):
     _inverse: Array | None = None
     _uncentred: Strategy | None = None
     _centred: tuple[Public, Strategy] | None = None
-    """What is public beside which it was asked for last, and R P."""
+    """The invariants for which R P was last computed, and R P."""
     _queries: Workload | None = None
     _answered: Workload | None = None
     """The workload that it was last found to determine."""
@@ -115,11 +115,11 @@ class Strategy(Measurable, Drawn, Displayed):
         return self._matrix
 
     def beside(self, public: Public) -> Strategy:
-        """R P, the strategy without what is public.
+        """R P, the strategy without the public part.
 
         Raises:
-            InvalidInputError: it was made for other public answers, tells nothing else, or has no
-                such form.
+            InvalidInputError: it was made for other public answers, measures nothing else, or has
+                no such form.
         """
         if not public or public.agrees(self.public):
             return self
@@ -133,7 +133,7 @@ class Strategy(Measurable, Drawn, Displayed):
         return self._centred[1]
 
     def _beside(self, public: Public) -> Strategy:
-        """R P as a matrix, with R^+ where that is known and the same."""
+        """R P as a matrix, with R^+ if that is known and unchanged."""
         if public.several and self.cells <= WRITTEN_CELLS:
             return BesideTables(self, public)
         if public.kind == "tables":
@@ -185,7 +185,7 @@ class Strategy(Measurable, Drawn, Displayed):
 
     @cached_property
     def _answers_all(self) -> bool:
-        """Whether R^+ R is P, so that R answers every workload, beside what is public if it is."""
+        """Whether R^+ R is P, so that R answers every workload, given the invariants if any."""
         return is_projection(self.matrix, self.pseudo_inverse, self.public)
 
     def measure(self, x: Array) -> Array:
@@ -230,7 +230,7 @@ class Strategy(Measurable, Drawn, Displayed):
         return power_mean(self.variances(workload), power) if norm is None else norm
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:  # noqa: ARG002
-        """`variance_norm` where structure tells it without a vector of variances, else None."""
+        """`variance_norm` if the structure gives it without a vector of variances, else None."""
         return None
 
     def answer(self, workload: Workload, measurements: Array) -> Array:
@@ -243,7 +243,7 @@ class Strategy(Measurable, Drawn, Displayed):
         return workload.matvec(self.estimate(measurements))
 
     def normalised(self) -> Strategy:
-        """The same strategy scaled to l2 sensitivity 1, for the neighbours of what is public."""
+        """The same strategy scaled to l2 sensitivity 1, for neighbours given the invariants."""
         relation = Neighbours.REPLACE if self.public.name else Neighbours.ADD_REMOVE
         return self.scaled(1.0 / self.sensitivity_under(relation, "l2"))
 
@@ -259,14 +259,14 @@ class Strategy(Measurable, Drawn, Displayed):
 
 
 class BesideTables(Strategy):
-    """R for data of which several tables are public.
+    """R for data with several public tables.
 
     Args:
         whole: R, of few cells.
         public: the tables.
 
     Raises:
-        InvalidInputError: R measures nothing but what is public.
+        InvalidInputError: R measures only public answers.
     """
 
     def __init__(self, whole: Strategy, public: Public) -> None:
@@ -298,7 +298,7 @@ def _without_known(name: str, matrix: Array, public: Public) -> tuple[Array, Fla
     """R P, which of its rows are not known, and whether it is R.
 
     Raises:
-        InvalidInputError: every row is known from what is public, which has a name.
+        InvalidInputError: every row is known from the invariants, which have a name.
     """
     centred = public.centre(matrix)
     kept = np.abs(centred).max(axis=1) > KNOWN_ROWS * np.abs(matrix).max(axis=1)

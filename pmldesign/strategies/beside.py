@@ -1,8 +1,8 @@
-r"""R P for a strategy R and what is public, never written out where R is not (`workloads.public`).
+r"""R P for a strategy R and the invariants, materialized only if R is (`workloads.public`).
 
-What R measures of x = (N/n) 1 + x0 is known but for R x0, and x0 sums to zero. Least squares over
-the histograms that sum to zero change the estimate by a multiple of one vector. If R determines the
-total, so that v = (R^T R)^+ 1 is not orthogonal to 1 and R^+ R 1 = 1,
+For x = (N/n) 1 + x0 the measurements R x are known except R x0, and x0 sums to zero. Least squares
+over the histograms that sum to zero change the estimate by a multiple of one vector. If R
+determines the total, so that v = (R^T R)^+ 1 is not orthogonal to 1 and R^+ R 1 = 1,
 
     (R P)^+ y = R^+ y - v (1^T R^+ y) / (1^T v),
     diag(L L^T)_i = norm(a_i R^+)^2 - (a_i v)^2 / (1^T v),
@@ -42,7 +42,7 @@ from pmldesign.workloads.public import RECORDS
 from pmldesign_solvers.operators.operator import Array, Indices
 
 KNOWN = 1e-12
-"""Variances below this part of what they are without the total are rounding."""
+"""Variances below this part of those without the public total are rounding."""
 
 
 class BesideStrategy(Strategy):
@@ -138,7 +138,7 @@ class BesideStrategy(Strategy):
         return np.where(explained >= variances * (1 - KNOWN), 0.0, variances - explained)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
-        """`variance_norm` where structure tells it, else None."""
+        """`variance_norm` if the structure gives it, else None."""
         if not self._complete:
             return None
         return norm_without_total(self.whole, workload.inner, power)
@@ -176,5 +176,5 @@ def _(strategy: BesideStrategy, workload: Workload) -> Strategy:
 
 
 def uncentred(strategy: Strategy) -> Strategy:
-    """R with its structure, where this is R P."""
+    """R with its structure, if the strategy is R P."""
     return strategy._uncentred or strategy

@@ -45,7 +45,7 @@ from pmldesign_solvers.unions.product_basis import Basis
 EQUAL_ENTRIES = 1e-12
 """Entries of a projection that differ by no more are one."""
 DIFFERING = 10
-"""Most other attributes of which all sets are gone through."""
+"""Maximum number of other attributes for which all sets are enumerated."""
 
 
 class BlockDistances:
@@ -195,7 +195,7 @@ class BlockStrategy(StructuredStrategy):
         return 2.0 * len(self.bases) + 2
 
     def column_labels(self) -> Indices:
-        """Columns are equal where those of all blocks are and, of the bases, what is measured."""
+        """Columns are equal if those of all blocks are, and the measured vectors of the bases."""
         measured = np.argwhere(self.combinations >= 0).T
         parts = [basis.T[np.unique(used)] for basis, used in zip(self.bases, measured, strict=True)]
         parts.insert(self.index, np.vstack([block.matrix for block in self.blocks]))

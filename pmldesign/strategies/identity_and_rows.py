@@ -5,11 +5,11 @@ With Theta of k rows, every d_j > 0 and C = (I + Theta D^-2 Theta^T)^-1 of order
     X = (R^T R)^-1 = D^-2 - B B^T,      B = D^-2 Theta^T C^(1/2)   (n x k),
     R^+ = X R^T,      diag(A X A^T) = diag(A D^-2 A^T) - diag(A B B^T A^T),
 
-so that measuring, estimating and variances cost O(n k) beside the products with A. R has rank n, so
+so that measuring, estimating and variances cost O(n k) plus the products with A. R has rank n, so
 it answers every workload on its cells. (`pmldesign_solvers.search.tents` finds such strategies.)
 
-X_jj is at least 1 / (d_j^2 + norm(Theta_j)^2), Theta_j a column, and what it is subtracted from is
-1 / d_j^2: where d_j is small beside Theta_j the difference has lost that many digits.
+X_jj is at least 1 / (d_j^2 + norm(Theta_j)^2), Theta_j a column, and is computed as 1 / d_j^2
+minus a term: if d_j is small compared with Theta_j, the difference has lost that many digits.
 
 Without rows any two columns are d_i + d_j apart in the l1 norm, (d_i^2 + d_j^2)^(1/2) in the l2 and
 max(d_i, d_j) in the l_inf norm, however many there are.
@@ -42,7 +42,7 @@ from pmldesign_solvers.operators.intervals import separable_trace
 from pmldesign_solvers.operators.operator import Array, Indices
 
 DENSE_ROWS = 512
-"""Up to so many cells it is a matrix beside a public total, whose pseudo-inverse and distances take
+"""Maximum cells for which it is a matrix given the total, whose pseudo-inverse and distances take
 0.3 s; of 1000 cells they take 3 s, and from the rows 0.1 s."""
 IN_RANGE = 1e100
 """Entries up to this, and not below its inverse, are added without leaving float64."""
@@ -51,13 +51,13 @@ LEAST_WEIGHT = 1e-3
 
 
 def outweigh(diagonal: Array, rows: Array) -> bool:
-    """Whether all d_j are positive, and none is too small beside the rows."""
+    """Whether all d_j are positive, and none is too small compared with the rows."""
     norms = np.linalg.norm(rows, axis=0)
     return bool(((diagonal > 0) & (diagonal >= LEAST_WEIGHT * norms)).all())
 
 
 class IdentityAndRows(StructuredStrategy):
-    """Every cell by itself, each with a weight, and a few rows beside them.
+    """Every cell by itself, each with a weight, and a few additional rows.
 
     Args:
         name: how tables and messages call it.
@@ -65,7 +65,7 @@ class IdentityAndRows(StructuredStrategy):
         rows: Theta, shape (k, n), not all zero; of shape (0, n) for none. Copied.
 
     Raises:
-        InvalidInputError: arguments that are no such arrays.
+        InvalidInputError: arguments that are not such arrays.
     """
 
     regular: ClassVar[bool] = True
@@ -98,7 +98,7 @@ class IdentityAndRows(StructuredStrategy):
 
     @property
     def terms(self) -> list[Term]:  # type: ignore[override]
-        """The cells, and the rows beside them."""
+        """The cells, and the additional rows."""
         cells = Term((0,), (self.cells,), (None,), self.diagonal)
         return [cells, Term((0,), (self.cells,), (self.rows,))] if len(self.rows) else [cells]
 
@@ -118,7 +118,7 @@ class IdentityAndRows(StructuredStrategy):
 
     @property
     def _both(self) -> Array:
-        """The norms of its columns are those of R, of which each has a single entry of d."""
+        """A matrix with the column norms of R; each column has a single entry of d."""
         return np.vstack([self.diagonal, self.rows])
 
     def _longest(self, norm: Norm) -> float:

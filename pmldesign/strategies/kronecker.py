@@ -61,7 +61,7 @@ class ProductStrategy(StructuredStrategy):
             if it is too large to be written out.
         weights: shape (r,), positive: the squared factor of each measurement; None for 1. Copied.
             With weights every factor has full row rank.
-        public: a table, beside which the open attributes are one factor without what it tells.
+        public: a table; given it, the open attributes are one factor without its answers.
 
     Attributes:
         sizes: number of cells of each attribute, or of several that are open together.
@@ -124,7 +124,7 @@ class ProductStrategy(StructuredStrategy):
         return next(i for i in range(len(self.public.sizes)) if i not in counted)
 
     def _beside(self, public: Public) -> Strategy:
-        """Beside a table with its open attributes together, and without what the table tells."""
+        """Given a table, with its open attributes together, and without the table's answers."""
         if public.kind != "tables" or public.several:
             return super()._beside(public)
         if self.sizes != public.sizes or self.weights is not None or public.open is None:
@@ -143,7 +143,7 @@ class ProductStrategy(StructuredStrategy):
     def _farthest(self, norm: Norm) -> float:
         """Above the largest distance in l1, unless all entries are 0, 1, -1, and with weights.
 
-        Beside a table the open attributes differ, and all others are the same.
+        Given a table, the open attributes differ, and all others are equal.
         """
         if self.public:
             distance = 1.0
@@ -188,7 +188,7 @@ class ProductStrategy(StructuredStrategy):
         return kronecker.apply(maps, rows, (measurements.T / self._roots).T)
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
-        """As for all structures; none beside a table, which is not for PML."""
+        """As for all structures; None given a table, which is not for PML."""
         return None if self.public else super().distance_profile(norm)
 
     def scaled(self, factor: float) -> Strategy:
@@ -270,7 +270,7 @@ def _is_flattened(strategy: Strategy) -> bool:
 
 
 def _weights(strategies: Sequence[Strategy]) -> Array | None:
-    """The product of the weights of factors that are flattened; None if none of them has any."""
+    """The product of the weights of factors that are flattened; None if all lack weights."""
     vectors = [s.weights if isinstance(s, ProductStrategy) else None for s in strategies]
     vectors = [v if _is_flattened(s) else None for v, s in zip(vectors, strategies, strict=True)]
     if all(vector is None for vector in vectors):

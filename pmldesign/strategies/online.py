@@ -1,4 +1,4 @@
-"""What a stream asks of a strategy: functions, for which classes register what they know.
+"""The operations of a stream on a strategy: functions for which classes register versions.
 
 A lower-triangular R with a positive diagonal answers step by step. Any R of full column rank has
 one of the same Gram matrix G = R^T R: with J the reversal of the cells and R J = Q T (QR), it is

@@ -1,7 +1,7 @@
 """Tables by sets of attributes, to and from coordinates of their residuals.
 
-Attribute i has n_i - 1 coordinates Y_i x beside the sum 1^T x: contrasts for a categorical one, any
-that tell all vectors of sum 0 apart for an ordered one, with (v_i, Psi_i) the inverse of 1^T above
+Attribute i has n_i - 1 coordinates Y_i x and the sum 1^T x: contrasts for a categorical one, any
+that distinguish all vectors of sum 0 for an ordinal one, with (v_i, Psi_i) the inverse of 1^T above
 Y_i. A table by S holds the coordinates (x)_{i in T} Y_i of all subsets T of S: after a change to
 the sum and the coordinates along every axis, those of T are where the axes outside T have their
 sum. Consecutive sets of the same sizes are handled together.
@@ -83,7 +83,7 @@ def expand(coefficients: Array) -> Array:
 def largest_column(n: int) -> float:
     """The largest l1 norm of a column of H: sum_{k < n} (k (k + 1))^(-1/2).
 
-    Beyond DIRECT_TERMS the terms are (k + 1/2)^-1 + (k + 1/2)^-3 / 8, but for a relative 1e-14.
+    Beyond DIRECT_TERMS the terms are (k + 1/2)^-1 + (k + 1/2)^-3 / 8, up to a relative 1e-14.
     """
     k = np.arange(1.0, min(n, DIRECT_TERMS))
     total = math.fsum(1 / np.sqrt(k * (k + 1)))

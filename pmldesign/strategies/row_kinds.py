@@ -93,7 +93,7 @@ class _Factor:
 
     Attributes:
         inner: (A Psi Psi^T D^T)_ab, shape (kinds of queries, kinds of measurements).
-        outer: (A v)_a (D v)_b, likewise.
+        outer: (A v)_a (D v)_b, of the same shape.
         counts: how many measurements are of each kind.
     """
 

@@ -4,12 +4,12 @@ R = diag(w)^(1/2) (R_1 x ... x R_k). Every R_i is divided by a power of two firs
 of four, so that no product of tiny entries vanishes. Under add-remove
 
     max_j norm(R e_j) = prod_i max norm(R_i e_j)                               without weights,
-    max_j norm(R e_j)_1 = max of (|R_1|^T x ... x |R_k|^T) w^(1/2), likewise with squares in l2,
+    max_j norm(R e_j)_1 = max of (|R_1|^T x ... x |R_k|^T) w^(1/2), and with squares in l2,
 
 sums of terms of one sign, whose rounding is a unit a term. Under replace a difference of two
 columns may be far smaller than they are: what their entries or inner products are off by counts
-relative to the longest column, added to the distance (l1) or to its square (l2). Distances of whole
-numbers, in l2 their squares, are whole: what is above is rounded down to that.
+relative to the longest column, added to the distance (l1) or to its square (l2). Distances of
+integer columns, in l2 their squares, are integers: excess above one is rounded down.
 """
 
 from __future__ import annotations

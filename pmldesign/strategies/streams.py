@@ -1,8 +1,8 @@
 """Strategies for running sums and for all intervals with a few numbers of state.
 
-Beside C, its column norms and its recurrence, the variances of the running sums A x that it was
-made for follow from diagonals of rational functions, in O(n K). Of all N (N + 1) / 2 intervals it
-is the total variance; variances of single ones are too many.
+In addition to C, its column norms and its recurrence, the variances of the running sums A x that
+it was made for follow from diagonals of rational functions, in O(n K). For all N (N + 1) / 2
+intervals only the total variance does; variances of single intervals are too many.
 
 C is lower triangular, C^T C = X = sum_k c_k ((A^T U A)^-1 + s_k^2 W)^-1. A are running sums or all
 intervals, for which (A^T U A)^-1 is tridiagonal (`pmldesign_solvers.streams`). The strategy is its
@@ -93,7 +93,7 @@ class ChainStrategy(RecurrentStrategy):
 
     @cached_property
     def _longest_l2(self) -> float:
-        """Largest l2 norm of a column of X^(1/2), and of the recurrence where that is short."""
+        """Largest l2 norm of a column of X^(1/2), and of the recurrence if that is short."""
         square, rounding = longest_column(self.problem, self.u, self.w, self.nodes)
         longest = raised(math.sqrt(square * (1.0 + rounding)), 4)
         return longest if not self.few else max(longest, self.measured_length)
@@ -117,7 +117,7 @@ class ChainStrategy(RecurrentStrategy):
 class StreamStrategy(ChainStrategy):
     """A lower triangular strategy for running sums, with K buffers.
 
-    Beside the number of records, which the last of them tells where nothing fades, the same
+    Given the number of records, which the last of them determines if nothing decays, the same
     diagonals give the variances.
 
     Args:
@@ -224,7 +224,7 @@ def _(strategy: StreamStrategy) -> Array:
 
 @norm_without_total.register
 def _(strategy: StreamStrategy, workload: Workload, power: float) -> float | None:
-    """`variance_norm` of the running sums before the last one beside it, which is the total."""
+    """`variance_norm` of the running sums before the last one, given the last: the total."""
     ratios = query_ratios(workload, strategy.sums)
     if ratios is None or not strategy.sums.tells_total:
         return None

@@ -1,8 +1,8 @@
-"""Strategies that measure by their structure, and are written out where that tells more.
+"""Strategies that measure by their structure, and are materialized if the matrix gives more.
 
 Under replace the matrix of few cells has the exact distances; of more, two columns are at most
-twice the longest one apart, 2^(1/2) times in the l2 norm where no entry is negative, or what a
-structure tells.
+twice the longest one apart, 2^(1/2) times in the l2 norm if no entry is negative, or a distance
+that a structure gives.
 
 Strategies that measure tables of counts never form the histogram. With T the tables by some sets of
 attributes, R x is a function of T x alone: it is the same from a histogram x and from the records
@@ -86,7 +86,7 @@ class StructuredStrategy(Strategy):
     terms: Sequence[Term] | None = None
     """What is measured as products on tables, or on all cells; None for anything else."""
     stays_beside: ClassVar[bool] = False
-    """Whether one that is not over a product keeps its structure beside the number of records."""
+    """Whether one that is not over a product keeps its structure given the number of records."""
 
     @cached_property
     def matrix(self) -> Array:
@@ -166,7 +166,7 @@ class CountsStrategy(StructuredStrategy):
     sizes: tuple[int, ...]
     from_tables: ClassVar[bool] = True
     centred: bool = False
-    """Whether tables are measured without their means, which the number of records tells."""
+    """Whether tables are measured without their means, which the number of records determines."""
 
     terms: Sequence[Term]
 
@@ -211,7 +211,7 @@ def _same(y: Array) -> Array:
 
 
 def without_mean(table: Array) -> Array:
-    """What a table tells beside the total: every column without its mean."""
+    """The part of a table that the total does not determine: every column without its mean."""
     return np.asarray(table - table.mean(axis=0))
 
 

@@ -1,7 +1,7 @@
-r"""What a strategy tells about the total of its cells: for R P, beside the number of records.
+r"""What a strategy measures of the total of its cells: for R P, given the number of records.
 
-Functions, for which classes register what their structure tells. With v = (R^T R)^+ 1 the
-estimates R^+ y have the covariances A v with that of the total (`beside`).
+Functions for which classes register versions that use their structure. With v = (R^T R)^+ 1 the
+estimates A R^+ y have the covariances A v with that of the total (`strategies.beside`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def along_total(strategy: Strategy, workload: Workload) -> tuple[Array, float]:
 
 @singledispatch
 def varying(_: Strategy) -> Flags | slice:
-    """Which measurements may tell more than the total, shape (r,)."""
+    """Which measurements may depend on more than the total, shape (r,)."""
     return slice(None)
 
 
@@ -51,5 +51,5 @@ def knows(_: Strategy, __: Workload) -> bool:
 
 @singledispatch
 def norm_without_total(strategy: Strategy, workload: Workload, power: float) -> float | None:  # noqa: ARG001
-    """`variance_norm` of R P where structure tells it, else None."""
+    """`variance_norm` of R P if the structure gives it, else None."""
     return None

@@ -68,7 +68,7 @@ def product_strategy(strategies: Sequence[Strategy]) -> Strategy:
         Named after the factors: their common name, or their names joined by " x ".
 
     Raises:
-        InvalidInputError: there is no strategy.
+        InvalidInputError: no strategies are given.
     """
     names = list(dict.fromkeys(strategy.name for strategy in strategies))
     name = names[0] if len(names) == 1 else " x ".join(s.name for s in strategies)

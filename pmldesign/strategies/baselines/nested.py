@@ -1,13 +1,13 @@
 """Strategies for counts and tables of regions that nest: of any shares, and of usual ones.
 
 A count, or a table, of every region has a share of the sensitivity (`trees.shares`): the best ones
-are the design, equal ones along the longest paths are what is usual, the best ones of whole levels
-lie between, and the lowest places alone are the histogram.
+are the design, equal ones along the longest paths are the usual choice, the best ones of whole
+levels lie between, and only the lowest places are measured for the histogram.
 
-Solvers are asked once for all places that are alike. Places that a symmetry of the tree, its
-weights and what is public takes into each other are one node of a smaller tree
-(`pmldesign_solvers.trees.orbits`): ten million places of which many are alike below each parent are
-designed as a hundredth of them. What is found is that of all of them.
+Solvers are called once for all equivalent places. Places that a symmetry of the tree, its weights
+and the invariants maps to each other are one node of a smaller tree
+(`pmldesign_solvers.trees.orbits`): ten million places, many of them equivalent below each parent,
+are designed as a hundredth of them. The result holds for all places.
 """
 
 from __future__ import annotations
@@ -104,11 +104,11 @@ class OrbitCounts:
         queries: Mapping[int, Array],
         cells: Mapping[int, Array],
     ) -> tuple[Array, Array]:
-        """Dual weights of all queries and cells, from those of what the solver asked.
+        """Dual weights of all queries and cells, from those of the solver's problem.
 
         Args:
             p: in [2, inf].
-            problem: what the solver asked.
+            problem: the problem that was solved.
             u: its weights of these.
             w: of places.
             queries: weights of the queries on each ordered attribute.
@@ -148,7 +148,7 @@ def measured(
 
 
 def nested_of(workload: Workload) -> NestedWorkload | None:
-    """The counts or tables of regions that a workload is, with what is public."""
+    """The workload as counts or tables of regions, including the public part; None for others."""
     return workload.whole if isinstance(workload.whole, NestedWorkload) else None
 
 
@@ -190,7 +190,7 @@ def equal_shares(workload: NestedWorkload) -> RegionTablesStrategy:
 
 
 def level_shares(workload: NestedWorkload) -> RegionTablesStrategy:
-    """All that is asked for, of which all of a level take the same part of what is left."""
+    """All regions asked for; those of a level take an equal part of the remaining sensitivity."""
     counts = OrbitCounts(workload)
     return of_weights("level-shares", workload, counts.weights(counts.shares(2.0).best_of_levels()))
 

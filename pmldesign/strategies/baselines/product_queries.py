@@ -7,7 +7,7 @@ columns b of the V_j,
     A^T A = sum_b R_b^T R_b x v_b v_b^T,     R_b = (c_1b^(1/2) A_1i; c_2b^(1/2) A_2i; ...),
 
 so that a strategy of blocks has the same Gram matrix (`blocks`), and with it the same variances,
-and (A^T A)^+, of which A^+ y = (A^T A)^+ A^T y. Blocks are decomposed by themselves.
+and (A^T A)^+, with A^+ y = (A^T A)^+ A^T y. Blocks are decomposed by themselves.
 
 Eigenvalues of one attribute are squared norms of A_sj v. They count as 0 below NONE of the largest;
 attributes where some lie between that and LEAST_CONDITION, or where the v are off by more than
@@ -19,9 +19,9 @@ the product of the Gram matrices of part s over all attributes but the longest, 
 
     G_(a, x)(b, y) = sum_s (A_sl^T A_sl)_ab (h_s)_xy,
 
-of one pair a <= b after the other, without rounding, as whole numbers below 2^53 have none. Of more
-cells the distance is at most the sum of the largest ones of the parts, and at most what the two
-largest n add up to.
+of one pair a <= b after the other, without rounding, as integers below 2^53 are exact. For more
+cells the distance is at most the sum of the largest ones of the parts, and at most the sum of the
+two largest n.
 """
 
 from __future__ import annotations

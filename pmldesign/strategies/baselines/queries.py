@@ -96,7 +96,7 @@ class QueriesStrategy(RegularStrategy):
 
     @cached_property
     def _counts(self) -> BinaryQueries | None:
-        """The queries without their inverse, where they are counts."""
+        """The queries without their inverse, if they are counts."""
         return BinaryQueries(self.workload) if self.workload.binary else None
 
     def column_labels(self) -> Indices:
@@ -162,7 +162,7 @@ def _whole(workload: Workload) -> Strategy:
 
 
 def _by_numpy(gram: Array) -> Callable[[], Array] | None:
-    """What has the inverse of few cells; None where it loses too many digits."""
+    """A function that returns the inverse for few cells; None if it loses too many digits."""
     try:
         inverse = np.linalg.inv(gram)
     except np.linalg.LinAlgError:
@@ -172,7 +172,7 @@ def _by_numpy(gram: Array) -> Callable[[], Array] | None:
 
 
 def _by_cholesky(gram: Array) -> Callable[[], Array] | None:
-    """What inverts G by its lower triangle; None where that loses too many digits."""
+    """A function that inverts G by its lower triangle; None if that loses too many digits."""
     factor, failed = scipy.linalg.lapack.dpotrf(gram, lower=1)
     if failed:
         return None

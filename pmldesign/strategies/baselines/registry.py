@@ -104,12 +104,12 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
     Args:
         name: a name in BASELINES, or "tree:B" or "weighted-tree:B" with a whole number B >= 2, or
             for running sums "banded:B" or "blt:K" with so many coefficients or exponentials.
-        workload: what is to be answered.
-        others: names that the caller takes besides, for the message about an unknown one.
+        workload: the queries to answer.
+        others: further names that the caller accepts, for the message about an unknown one.
 
     Raises:
-        InvalidInputError: the name is unknown or B is no such number, or the strategy is too
-            large to be written out.
+        InvalidInputError: the name is unknown, B is not such a number, or the strategy is too
+            large to be materialized.
     """
     instance("name", name, str, "that of a baseline, such as 'tree'")
     instance("workload", workload, Workload, "a Workload (pmldesign.workload makes one)")
@@ -166,7 +166,7 @@ def nested_baseline(name: str, workload: Workload) -> Strategy | None:
 
 
 def usual_baselines(workload: Workload) -> tuple[str, ...]:
-    """The baselines that designs are shown beside."""
+    """The baselines that are shown alongside designs."""
     if isinstance(workload.whole, NestedWorkload):
         return *SHARES, "identity", "workload"
     return "tree", "haar", "identity", "workload"

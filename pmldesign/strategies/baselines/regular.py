@@ -38,7 +38,7 @@ class RegularStrategy(Strategy):
         name: how tables and messages call it.
         matrix: R, shape (r, n), of rank n.
         invert: computes G^-1, shape (n, n).
-        distances: the largest distance of two columns in each norm, where it is known.
+        distances: the largest distance of two columns in each norm, if it is known.
     """
 
     regular: ClassVar[bool] = True
@@ -82,7 +82,7 @@ class RegularStrategy(Strategy):
 
 @varying.register
 def _(strategy: RegularStrategy) -> Flags:
-    """Which measurements tell more than the total, shape (r,); all of them on one cell."""
+    """Which measurements depend on more than the total, shape (r,); all of them on one cell."""
     spread: Array = np.ptp(strategy.matrix, axis=1)
     kept: Flags = spread > CONSTANT * np.abs(strategy.matrix).max(axis=1)
     return kept if kept.any() else ~kept

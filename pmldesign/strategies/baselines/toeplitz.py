@@ -40,7 +40,7 @@ class ToeplitzStrategy(StructuredStrategy):
         name: how tables and messages call it.
         coefficients: r, shape (n,), non-negative, the first one positive.
         answers: l, shape (n,), of the reconstruction of those sums.
-        rate: what they keep of each step.
+        rate: the factor that they keep of each step.
 
     Raises:
         InvalidInputError: other coefficients.
@@ -67,7 +67,7 @@ class ToeplitzStrategy(StructuredStrategy):
 
     @cached_property
     def matrix(self) -> Array:
-        """R, where it is not too large to be written out."""
+        """R, if it is not too large to be materialized."""
         remedy = "take fewer steps, or for a stream design it with a number of buffers"
         check_entries(f"strategy {self.name!r}", self.shape, remedy=remedy)
         return read_only(np.tril(scipy.linalg.toeplitz(self.coefficients)))
@@ -172,7 +172,7 @@ def from_coefficients(name: str, coefficients: Array, rate: float) -> ToeplitzSt
     Args:
         name: of the strategy.
         coefficients: r.
-        rate: what the sums keep of each step.
+        rate: the factor that the sums keep of each step.
     """
     inverse = reciprocal(coefficients)
     return ToeplitzStrategy(name, coefficients, discounted(inverse, rate), rate)

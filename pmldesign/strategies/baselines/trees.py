@@ -42,7 +42,7 @@ s_j = tr A (P_j - P_(j-1)) A^T and d_j = 1/w_j - 1/w_(j-1) (1/w_0 for j = 0). It
 over mu_0 >= mu_1 >= ... >= mu_k >= 0. Without the order mu_j^2 = s_j/d_j; with it mu^2 is the
 decreasing isotonic regression of s_j/d_j with weights d_j (Barlow and Brunk), in closed form.
 
-Where n is no power of b, the n cells are the first of N of which the others are always empty. The
+If n is not a power of b, the n cells are the first of N, and the others are always empty. The
 weights are those for the N cells; least squares on the n cells does at least as well.
 
 References:
@@ -83,7 +83,7 @@ def tree(cells: int, *, branching: int = 2) -> Strategy:
         "tree" for b = 2, "tree:b" otherwise.
 
     Raises:
-        InvalidInputError: an argument is no such number, or the tree is too large.
+        InvalidInputError: an argument is not such a number, or the tree is too large.
     """
     cells = whole("cells", cells)
     children = whole("branching", branching, 2)
@@ -171,7 +171,7 @@ def _sums(cells: int, width: int) -> Array:
 
 
 BRANCHINGS = 16
-"""Largest branching that is tried, besides n: leaves and their total."""
+"""Largest branching that is tried, except for n: leaves and their total."""
 
 
 def weighted_tree(workload: Workload, *, branching: int = 2) -> Strategy:
@@ -186,7 +186,7 @@ def weighted_tree(workload: Workload, *, branching: int = 2) -> Strategy:
         left out; the weights are the best ones if n is a power of b, or those for the next power.
 
     Raises:
-        InvalidInputError: `branching` is no such number, A is zero, or the tree is too large.
+        InvalidInputError: `branching` is not such a number, A is zero, or the tree is too large.
     """
     m, n = workload.shape
     children = whole("branching", branching, 2)

@@ -69,7 +69,7 @@ class WrittenQueries(Strategy):
 
 
 class BinaryQueries(WrittenQueries):
-    """Queries of which all entries are 0 or 1."""
+    """Queries whose entries are all 0 or 1."""
 
     def _between(self, norm: Norm) -> tuple[Array, Indices | None, int]:
         return distances_of_counts(self._apart, norm)

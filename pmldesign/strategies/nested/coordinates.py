@@ -1,7 +1,7 @@
 r"""What tables at regions measure of each attribute: its values, or coordinates of their own.
 
 Of an ordered attribute the rows Y are measured, n - 1 of them, and [1^T; Y] has the inverse
-(v, Psi); for a plain one v = 1/n and Psi Psi^T = (1 - 1 1^T/n)/n tell its values and their
+(v, Psi); for a categorical one v = 1/n and Psi Psi^T = (1 - 1 1^T/n)/n give its values and their
 contrasts. In coordinates that are sums and contrasts along plain attributes, and 1^T x and Y x
 along ordered ones, the table over T is a count of the residual spaces of the S within T that have
 the same ordered attributes. A query (x)_T a_i has
@@ -28,7 +28,7 @@ from pmldesign_solvers.tables.free_vector import Measured
 from pmldesign_solvers.trees.spaces import Spaces, ordered_spaces, spaces_of
 
 MOST_ANSWERS = 128
-"""Different ones to an attribute that are told apart in the search for shares."""
+"""Maximum number of different answers to an attribute that the search for shares distinguishes."""
 
 
 class Coordinates:
@@ -155,7 +155,7 @@ class Coordinates:
 def _classes(off: Array, on: Array, p: float) -> tuple[Array, Array]:
     """Different answers with how often they come, as parts of variances.
 
-    At p = 2, and where there are many, one in place of all: at least that, by Minkowski.
+    At p = 2, and if there are many, one replaces all: an upper bound, by Minkowski.
     """
     pairs, counts = np.unique(np.column_stack([off, on]), axis=0, return_counts=True)
     if p == 2 or len(pairs) > MOST_ANSWERS:

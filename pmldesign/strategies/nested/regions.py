@@ -30,11 +30,11 @@ class RegionsStrategy(RegionTablesStrategy):
         name: how tables and messages call it.
         tree: the regions; its leaves are the cells.
         weights: r_nu >= 0, shape (P,), one for each different set of cells (`Tree.place_of_node`);
-            positive for leaves, 0 for what is not measured. Copied.
-        public: what is public.
+            positive for leaves, 0 for regions that are not measured. Copied.
+        public: the invariants.
 
     Raises:
-        InvalidInputError: weights that are no such numbers.
+        InvalidInputError: weights that are not such numbers.
     """
 
     regular: ClassVar[bool] = True
@@ -52,7 +52,7 @@ class RegionsStrategy(RegionTablesStrategy):
 
     @property
     def node_weights(self) -> Array:
-        """The weight of every node, 0 where it is not measured, shape (N,)."""
+        """The weight of every node, 0 if it is not measured, shape (N,)."""
         return np.asarray(self.of_nodes[0])
 
     def scaled(self, factor: float) -> RegionsStrategy:

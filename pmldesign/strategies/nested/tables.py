@@ -2,7 +2,7 @@ r"""Tables at regions that nest, each with a weight (`workloads.nested.tables`).
 
 R has the rows r 1_nu x e_t x 1 for all values t of a table T at a region nu. Every cell is in one
 row of each table above its leaf, so that its column has the l1 norm sum r and the squared l2 norm
-sum r^2 over the path and the tables. Of ordered attributes coordinates are measured in place of
+sum r^2 over the path and the tables. Of ordered attributes coordinates are measured instead of
 values (`coordinates`), by columns of norms up to some number. In coordinates that are sums and
 contrasts along each plain attribute, those of the residual space of S are counts of regions with
 the precisions
@@ -67,18 +67,18 @@ class RegionTablesStrategy(StructuredStrategy):
         sizes: number of values of each attribute.
         tables: the sets T of attributes.
         weights: r >= 0, shape (K, P), for each table and each different set of cells
-            (`Tree.place_of_node`); 0 for what is not measured. Copied.
+            (`Tree.place_of_node`); 0 for those that are not measured. Copied.
         ordered: Y of each ordered attribute, with its inverse.
-        public: what is public: sums of places that hold every other one once.
+        public: the invariants: sums of places that contain every other one once.
 
     Attributes:
         coordinates: of all attributes.
         tops: these places, shape (P,); None where nothing is public.
-        measured: of each table the nodes where it is measured, in increasing order.
+        measured: the nodes at which each table is measured, in increasing order.
         table_rows: the number of measurements of each table.
 
     Raises:
-        InvalidInputError: weights that are no such numbers.
+        InvalidInputError: weights that are not such numbers.
     """
 
     stays_beside: ClassVar[bool] = True
@@ -124,7 +124,7 @@ class RegionTablesStrategy(StructuredStrategy):
 
     @property
     def node_weights(self) -> Array:
-        """The weight of every table and node, 0 where it is not measured, shape (K, N)."""
+        """The weight of every table and node, 0 if it is not measured, shape (K, N)."""
         return self.of_nodes
 
     @cached_property
@@ -150,7 +150,7 @@ class RegionTablesStrategy(StructuredStrategy):
     def sensitivity_under(self, neighbours: Neighbours, norm: Norm) -> float:
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up.
 
-        Beside ordered attributes a bound above it: of every table the largest one.
+        With ordered attributes, an upper bound on it: of every table the largest one.
         """
         self._require_same_answers(neighbours)
         exponent = int(np.frexp(self.weights.max())[1])

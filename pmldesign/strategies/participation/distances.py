@@ -10,7 +10,7 @@ sum where X >= 0 (`pmldesign_solvers.participation.patterns`):
     Toeplitz, r >= 0    the pattern 0, b, 2b, ..., exact, in O(n k): of fixed epochs, as later ones
                         lack the last rows; for min-sep where r falls [KL, Theorem 2]
     streams, C >= 0, too long for a matrix
-                        X_ij falls as j moves away from i where no decay exceeds 1, so for both
+                        X_ij falls as j moves away from i if no decay exceeds 1, so for both
                         schemas at most k max X_ii + 2 sum_l (k - l) max_i X_{i, i - l b}
 
 In l1, for numbers of at most 1 in size, it is at most the largest sum of column norms over a
@@ -21,7 +21,7 @@ patterns and signs are tried while they are few; beyond, the sum is taken, a bou
 steps of a pattern and 0 elsewhere, R x is how far the measurements of two neighbours are apart. No
 sensitivity is below the farthest that is found, nor above k times that of one participation. Tried
 are steps exactly b apart, from several first steps on, and, for matrices that are not too large,
-what a greedy search finds: from several first steps, always the next step and its sign that
+the result of a greedy search: from several first steps, always the next step and its sign that
 lengthen R x most. Strategies for fixed epochs of more than a thousand steps are not measured.
 
 With the rows of a person x has 1 in k cells, one of each of k classes: those of the longest columns
@@ -191,7 +191,7 @@ def _l1(strategy: Strategy, participation: Participation) -> float:
 
 
 STARTS = 8
-"""First steps that are tried, besides that of the longest column."""
+"""First steps that are tried, in addition to that of the longest column."""
 SEARCHED_ENTRIES = 2**20
 """Entries of R up to which patterns are searched: 0.1 s for 16 participations. Of more of them
 fewer entries."""

@@ -6,9 +6,9 @@ and g(x) = 1 / (x r(x)) = d + e_0 / x + sum_j e_j / (x + z_j^2),
 
     A X^-1 A^T = g(S),     (S + z^2)^-1 = (1 - A^-T Y A^-1) / z^2,     Y = (G^-1 + z^2 W)^-1,
 
-of which the diagonal takes neighbouring entries of Y alone, as A^-1 is bidiagonal. R = C is the
-lower triangular factor of X, made when it is asked for, and then scaled down by what its measured
-sensitivity exceeds the one that the blocks have.
+whose diagonal needs only neighbouring entries of Y, as A^-1 is bidiagonal. R = C is the lower
+triangular factor of X, made when it is asked for, and then scaled down by the factor by which its
+measured sensitivity exceeds that of the blocks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class EpochStrategy(Strategy):
         nodes: s_k and c_k.
 
     Raises:
-        InvalidInputError: arrays of another shape, or that are no weights.
+        InvalidInputError: arrays of another shape, or invalid weights.
     """
 
     regular: ClassVar[bool] = True
@@ -93,7 +93,7 @@ class EpochStrategy(Strategy):
 
     @cached_property
     def matrix(self) -> Array:
-        """C, shape (n, n), where it is not too large to be written out."""
+        """C, shape (n, n), if it is not too large to be materialized."""
         n = self.cells
         check_entries(f"strategy {self.name!r}", self.shape)
         gram = full_gram(self.epochs, self.weights, self.nodes)

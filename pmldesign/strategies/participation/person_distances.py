@@ -10,9 +10,9 @@ With X = R^T R the squared distance is v^T X v.
     G_1 x ... x G_m the entries of a product X are at most products of entries, rows of it products
                     of rows: of each factor the largest first, second ... entry of a row in size
 
-Under replace v - v' sums to 0, so that X may have any constant added to all entries, and is no
-farther than k times two columns, twice what was above, or the k + k cells of v and v', where
-abs(X_ij) takes the place of max(X_ij, 0).
+Under replace v - v' sums to 0, so that X may have any constant added to all entries, and is at
+most k times the distance of two columns, twice the bound above, or that of the k + k cells of v and
+v', with abs(X_ij) instead of max(X_ij, 0).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _l1(strategy: Strategy, rows: PersonRows, count: int) -> float:
 
 
 def _squared(strategy: Strategy, rows: PersonRows, *, replace: bool) -> float | None:
-    """The root of the bound on v^T X v; None where no Gram matrix is small."""
+    """The root of the bound on v^T X v; None if every Gram matrix is large."""
     factors = gram_factors(strategy)
     if factors is None:
         return None
@@ -137,7 +137,7 @@ def _of_cells(grams: list[Array], count: int) -> float:
 
 
 def _of_classes(grams: list[Array], rows: PersonRows, count: int) -> float | None:
-    """The bound for classes that are values of some factors together; None where they are not."""
+    """The bound for classes that are values of some factors together; None if they are not."""
     if rows.without or isinstance(rows.one_per, str):
         return None
     entries: Array = np.ones((1, 1))
@@ -157,7 +157,7 @@ def _of_classes(grams: list[Array], rows: PersonRows, count: int) -> float | Non
 
 
 def gram_factors(strategy: Strategy) -> tuple[Array, ...] | None:
-    """G, or the small matrices whose Kronecker product it is; None where there are none."""
+    """G, or the small matrices whose Kronecker product it is; None if neither exists."""
     if is_small(strategy):
         return (strategy.gram,)
     if not isinstance(strategy, ProductStrategy) or strategy.weights is not None or strategy.public:

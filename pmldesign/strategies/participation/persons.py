@@ -4,8 +4,8 @@
     "3,one-per=cell"     up to 3 rows, in different cells
     "5,one-per=2x5x6"    cells are 2 x 5 x 6, the last number fastest, and there is one row at most
                          for each of the 5 values in the middle: a panel over 5 years
-    "5,one-per=2x5x3x2x1"          likewise for each of the 5 x 2 values of every second number
-    "5,one-per=2x5x6,without=0+8-9"    cells 0, 8 and 9 of these (from 0) cannot be, and are none
+    "5,one-per=2x5x3x2x1"          the same for each of the 5 x 2 values of every second number
+    "5,one-per=2x5x6,without=0+8-9"    cells 0, 8 and 9 (from 0) cannot be and have no number
 
 Neighbours differ in all rows of one person, x' = x + v with v_j rows in cell j. Under replace
 everybody has exactly k rows, and these are exchanged for k others, x' = x + v - v'.
@@ -40,11 +40,11 @@ class PersonRows:
     Attributes:
         times: k, at least 1.
         one_per: "any" for rows in any cells, "cell" for different cells, or the sizes (B, Y, C ...)
-            of cells of which a person has one at most for each of the values of every second one.
+            of cells, at most one of them per person for each of the values of every second size.
         without: cells of this many that cannot be, in order; they have no number.
 
     Raises:
-        InvalidInputError: k or a size is no whole number of at least 1.
+        InvalidInputError: k or a size is not an integer of at least 1.
     """
 
     times: int
@@ -66,7 +66,7 @@ class PersonRows:
         return math.prod(self.one_per[1::2]) if isinstance(self.one_per, tuple) else 0
 
     def classes(self, cells: int) -> Indices:
-        """The class of each cell, of which a person has one row at most, shape (n,).
+        """The class of each cell, shape (n,); a person has at most one row per class.
 
         Raises:
             InvalidInputError: as `reach`.
@@ -106,7 +106,7 @@ class PersonRows:
 
     @property
     def sentence(self) -> str:
-        """What follows the sentence of a guarantee, which speaks of a record."""
+        """The supplement to the sentence of a guarantee, which is about one record."""
         return (
             f" All rows of one person, up to {self.times} of them{self._where}, count as one"
             " record here."
@@ -126,7 +126,7 @@ class PersonRows:
         return f" with one for each of {self.values} values"
 
     def refusal(self) -> InvalidInputError:
-        """The refusal of guarantees that speak of a single record."""
+        """The refusal of guarantees that are about a single record."""
         return InvalidInputError(
             f"rows_per_person must be 1 under PML, got {self.times}: the rows of one person depend"
             " on each other; take differential privacy"
@@ -147,7 +147,7 @@ def as_person_rows(text: str) -> PersonRows | None:
 
 
 def _run(text: str) -> range:
-    """The numbers that "7-9" or "3" means; -1 for what is no run."""
+    """The numbers that "7-9" or "3" means; -1 for text that is not a run."""
     form = RUN.fullmatch(text)
     run = None if form is None else range(int(form[1]), int(form[2] or form[1]) + 1)
     return run or range(-1, 0)

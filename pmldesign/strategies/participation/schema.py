@@ -45,7 +45,7 @@ class Participation:
         fixed: whether steps are exactly b apart; otherwise at least.
 
     Raises:
-        InvalidInputError: k or b is no whole number of at least 1.
+        InvalidInputError: k or b is not an integer of at least 1.
     """
 
     times: int
@@ -73,20 +73,20 @@ class Participation:
         return f"what one person contributes to up to {self.times} steps, {how} {self.apart} apart"
 
     def refusal(self) -> InvalidInputError:
-        """The refusal of guarantees that speak of a single record."""
+        """The refusal of guarantees that are about a single record."""
         return participation_refusal()
 
 
 @dataclass(frozen=True, slots=True)
 class SampledParticipation(Participation):
-    """Steps exactly b apart, for each of which a record is drawn at random.
+    """Steps exactly b apart; for each of them a record is drawn at random.
 
     Attributes:
         rate: probability of a record to be drawn, in (0, 1].
         open: whether a design chooses b; b is 1 then, and the rate the share of all records.
 
     Raises:
-        InvalidInputError: b is no whole number of at least 1, or the rate is out of range.
+        InvalidInputError: b is not an integer of at least 1, or the rate is out of range.
     """
 
     times: int = field(default=ALL_STEPS, init=False)
@@ -127,7 +127,7 @@ def as_participation(value: Any) -> AnyParticipation | None:
     """A participation, its text, or None for one participation.
 
     Raises:
-        InvalidInputError: it is none of these.
+        InvalidInputError: any other value.
     """
     if value is None or isinstance(value, AnyParticipation):
         return value
@@ -168,7 +168,7 @@ def people_in(workload: Workload, asked: AnyParticipation | None = None) -> AnyP
 
     Args:
         workload: which may have a schema of people.
-        asked: what is asked for; None for that of the schema.
+        asked: the requested participation; None for that of the schema.
 
     Raises:
         InvalidInputError: both say it, and differ.
@@ -183,7 +183,7 @@ def people_in(workload: Workload, asked: AnyParticipation | None = None) -> AnyP
 
 
 def participation_refusal() -> InvalidInputError:
-    """The refusal of guarantees that speak of a single record."""
+    """The refusal of guarantees that are about a single record."""
     return InvalidInputError(
         "participations are for differential privacy under add-remove neighbours, where a person"
         " takes part in steps of a stream; remove `alpha` and `neighbours`, or `participation`"

@@ -111,7 +111,7 @@ class ParticipationStrategy(Strategy):
         return ParticipationStrategy(self.whole.beside(public), self.participation)
 
     def require_answers(self, workload: Workload) -> None:
-        """Refuse a workload that R does not determine, or whose cells are no steps."""
+        """Refuse a workload that R does not determine, or whose cells are not steps."""
         require_steps(workload, self.participation)
         self.whole.require_answers(workload)
 
@@ -128,12 +128,12 @@ class ParticipationStrategy(Strategy):
         return self.whole.variances(workload)
 
     def norm_by_structure(self, workload: Workload, power: float) -> float | None:
-        """`variance_norm` where the structure of R tells it."""
+        """`variance_norm` if the structure of R gives it."""
         return self.whole.norm_by_structure(workload, power)
 
     @property
     def sampling(self) -> Sampling | None:
-        """How records are drawn for the steps; None where they are not.
+        """How records are drawn for the steps; None if they are not.
 
         Raises:
             InvalidInputError: R is not lower triangular, or has more bands than steps are apart.
@@ -193,7 +193,7 @@ def without_participation(strategy: Strategy) -> Strategy:
 
 
 def with_participation(strategy: Strategy, participation: AnyParticipation | None) -> Strategy:
-    """The strategy for so many participations, in place of its own.
+    """The strategy for so many participations, instead of its own.
 
     Raises:
         InvalidInputError: a participation that no step allows.

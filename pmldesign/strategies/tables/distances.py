@@ -90,7 +90,7 @@ class TableDistances:
 
     Args:
         sizes: number of values of each attribute.
-        columns: of each attribute in some T, where it has more than one value.
+        columns: of each attribute in some T, if it has more than one value.
         sets: T.
         weights: w_T > 0, shape (sets,).
         units: units of 2^-53 that the weights are off by at most.

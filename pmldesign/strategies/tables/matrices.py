@@ -1,6 +1,6 @@
 r"""Strategies that measure tables, each by a matrix of its own, over a domain of any size.
 
-R stacks R_T M_T, M_T the table over the attributes T. What the tables tell together is a Gram
+R stacks R_T M_T, M_T the table over the attributes T. The tables together have a Gram
 matrix in the coordinates of their attributes, X = sum_T J_T^T E_T J_T
 (`pmldesign_solvers.joint.spaces`): estimates of a table are V_T (X^-1 R^T y)_T, with the covariance
 C_T = V_T (X^-1)_TT V_T^T, and a query q on a table within T has the variance q C q^T for the sums C
@@ -40,7 +40,7 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.structure import kronecker
 
 FLAT = 1e-12
-"""Part of R_T below which what is left without the mean is rounding."""
+"""Part of R_T below which the remainder without the mean is rounding."""
 
 
 class TableMatricesStrategy(CountsStrategy):
@@ -51,7 +51,7 @@ class TableMatricesStrategy(CountsStrategy):
         sizes: number of values of each attribute.
         tables: their sets of attributes.
         matrices: R_T of each, shape (r_T, n_T).
-        public: the number of records, where what the tables say about it is taken out.
+        public: the number of records, if the tables' information about it is taken out.
 
     Raises:
         InvalidInputError: sizes, sets or matrices that do not fit, or that leave coordinates of a
@@ -260,5 +260,5 @@ def _centred(R: Array) -> Array:
 
 
 def _tells(R: Array) -> bool:
-    """Whether a matrix tells more than the total."""
+    """Whether a matrix measures more than the total."""
     return bool(np.abs(_centred(R)).max() > FLAT * np.abs(R).max())

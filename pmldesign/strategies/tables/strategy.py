@@ -1,25 +1,25 @@
 r"""Strategies that measure independent coordinates of tables, over a domain of any size.
 
-What the table by a set T of attributes tells beyond the tables by fewer of them are the coordinates
-(x)_{i in T} Y_i x, Y_i of n_i - 1 rows beside the sum (`strategies.residuals`): contrasts
+The table by a set T of attributes adds to the tables by fewer of them the coordinates
+(x)_{i in T} Y_i x, Y_i of n_i - 1 rows that complement the sum (`strategies.residuals`): contrasts
 (n_i/(n_i - 1))^(1/2) H_i for a categorical attribute, whose columns have length 1, and any others
-for an ordered one, whose queries ask for more than counts. Each set is measured with a precision of
+for an ordinal one, whose queries ask for more than counts. Each set is measured with a precision of
 its own,
 
     R_T = s_T^(1/2) (x)_{i in T} Y_i  (x)_{i not in T} 1^T,
 
-which needs the table by T alone. A column has the squared l2 norm sum_T s_T where all columns of
-the Y_i have length 1 (`distances`). As all coordinates are independent, answers are what the
-estimated coordinates make of them, their variances are sums over the sets within a table
+which needs only the table by T. A column has the squared l2 norm sum_T s_T if all columns of
+the Y_i have length 1 (`distances`). As all coordinates are independent, answers are computed from
+the estimated coordinates, their variances are sums over the sets within a table
 (`pmldesign_solvers.tables.variances`), and nothing of the size of the domain is formed. Without
 ordered attributes R_T R_T^T = s_T prod_{i in T} n_i / (n_i - 1) prod_{i not in T} n_i, and R R^T is
 diagonal.
 
-Beside public tables the coordinates of T within one of them are known and not measured. Beside the
-number of records alone, those of the empty set; tables of ordered attributes are then measured
-without what the total tells of them, N / (their cells). Beside a single table, of the attributes C,
-two neighbours agree in C, and have the distance of two cells of the other, open attributes O, for
-the precisions
+Given public tables, the coordinates of T within one of them are known and not measured. Given only
+the number of records, these are the coordinates of the empty set; tables of ordinal attributes are
+then measured without the part that the total determines, N / (their cells). Given a single table,
+of the attributes C, two neighbours agree in C, and have the distance of two cells of the other,
+open attributes O, for the precisions
 
     s'_T = sum of s_T' over the T' with T' in O equal to T.
 
@@ -87,10 +87,10 @@ class TablesStrategy(CountsStrategy):
             coordinates.
         precisions: s_T > 0 for each of them.
         ordered: Y_i, and the inverse of 1^T above it, for attributes that are not categorical.
-        public: the number of records or tables, which tell none of the coordinates.
+        public: the number of records or tables, which determine no measured coordinate.
 
     Raises:
-        InvalidInputError: sizes, sets, precisions or coordinates that are none, or a set without
+        InvalidInputError: invalid sizes, sets, precisions or coordinates, or a set without
             coordinates.
     """
 
@@ -122,7 +122,7 @@ class TablesStrategy(CountsStrategy):
         self.columns = math.prod(self.sizes[i] for i in set().union(*self.residuals))
 
     def _beside(self, public: Public) -> Strategy:
-        """Without the coordinates that the number of records or tables tell."""
+        """Without the coordinates that the number of records or tables determine."""
         if public.known_tables is None or (self.ordered and public.kind != "records"):
             return super()._beside(public)
         if public.sizes and public.sizes != self.sizes:
@@ -155,7 +155,7 @@ class TablesStrategy(CountsStrategy):
         return 2 * self._distances.longest(norm)
 
     def _matrix_tells(self, norm: Norm) -> bool:
-        """Structure tells what is exact: l2 distances of contrasts, and of open attributes."""
+        """Structure gives exact l2 distances of contrasts, and of open attributes."""
         one_table = bool(self.public.name) and not self.public.several
         return self.few and not one_table and (norm == "l1" or bool(self.ordered))
 
@@ -165,7 +165,7 @@ class TablesStrategy(CountsStrategy):
         return self._distances.longest(norm)
 
     def _farthest(self, norm: Norm) -> float:
-        """Beside a table: of records with the same values of what it counts."""
+        """Given a table: of records that agree on its attributes."""
         return (self._distances if norm == "l1" else self._within).farthest(norm)
 
     def distance_profile(self, norm: Norm) -> DistanceProfile | None:
@@ -180,7 +180,7 @@ class TablesStrategy(CountsStrategy):
     def entry_units(self) -> float:
         """Units of 2^-53 that entries of `matrix` are off by at most, four for a contrast.
 
-        Sums over the values of ordered attributes are off by that many units of what they would be
+        Sums over the values of ordered attributes are off by that many units of their sums
         without signs, at most three times the l1 norm (of a table and its mean).
         """
         if not self.ordered:
@@ -223,7 +223,7 @@ class TablesStrategy(CountsStrategy):
 
     @property
     def centred(self) -> bool:  # type: ignore[override]
-        """Contrasts tell nothing about the total."""
+        """Contrasts contain nothing about the total."""
         return bool(self.ordered and self.public)
 
     @cached_property
@@ -350,9 +350,9 @@ class TablesStrategy(CountsStrategy):
     def _tables(
         self, subsets: Sequence[tuple[int, ...]], measurements: Array, public: Public = NOTHING
     ) -> list[Array]:
-        """The table by each S, shape (m_S,) or (m_S, c); what is not measured counts as 0.
+        """The table by each S, shape (m_S,) or (m_S, c); unmeasured coordinates count as 0.
 
-        So does what is public.
+        So do public coordinates.
         """
         require_measurements(self.name, self.shape[0], measurements)
         scaled = (measurements.T / np.repeat(self._roots, self._rows)).T
@@ -375,7 +375,7 @@ def _require_coordinates(name: str, sizes: Sequence[int], ordered: Mapping[int, 
     """Refuse coordinates that do not fit the attributes.
 
     Raises:
-        InvalidInputError: an attribute that does not exist, another shape, or what is not finite.
+        InvalidInputError: an attribute that does not exist, another shape, or entries not finite.
     """
     for i, part in ordered.items():
         shapes = part.rows.shape, part.inverse.shape
@@ -392,7 +392,7 @@ class QueryPairs:
 
     Args:
         sizes: number of values of each attribute.
-        ordered: what is measured of those that are not categorical.
+        ordered: the coordinates measured of those that are not categorical.
     """
 
     def __init__(self, sizes: Sequence[int], ordered: Mapping[int, Measured]) -> None:

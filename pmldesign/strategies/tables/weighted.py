@@ -5,8 +5,8 @@ the table over S by the product of these, summed over the other attributes:
 
     R stacks theta_S (x)_{i in S} D_i  (x)_{i not in S} 1^T.
 
-A cell counts once in every table, so that the l1 norm of every column is sum_S theta_S where no
-column of a D_i is longer than 1, which is what Laplace noise wants. (Coordinates that do not depend
+A cell counts once in every table, so that the l1 norm of every column is sum_S theta_S if no
+column of a D_i is longer than 1, which suits Laplace noise. (Coordinates that do not depend
 on each other, as in `strategy`, suit Gaussian noise.) With
 
     G_i = D_i^T D_i,   tau_i = 1^T G_i^-1 1,   v_i = G_i^-1 1 / tau_i,   X_i = G_i - 1 1^T / tau_i,
@@ -66,16 +66,16 @@ class WeightedTablesStrategy(CountsStrategy):
         subsets: the attributes of each table, in any order; () is the total.
         weights: theta_S > 0 for each of them.
         designs: D_i, shape (r_i, n_i), of rank n_i, for attributes measured by more than counts.
-        public: the number of records, where what the measurements say about it is taken out.
+        public: the number of records, if the measurements' information about it is taken out.
 
     Attributes:
         table_rows: the number of measurements of each table.
-        levels: lambda_T of every T that the tables tell.
+        levels: lambda_T of every T that the tables determine.
         residual: the strategy of independent coordinates that has the same Gram matrix.
 
     Raises:
-        InvalidInputError: sizes, sets, weights or designs that are none or do not fit, too many
-            subsets, or a public total where nothing else is measured.
+        InvalidInputError: sizes, sets, weights or designs that are invalid or do not fit, too many
+            subsets, or a public total if nothing else is measured.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class WeightedTablesStrategy(CountsStrategy):
         return bool(self.designs) and self.few and rows * cells**2 <= WRITTEN_DISTANCES
 
     def _longest(self, norm: Norm) -> float:
-        """Exact, but for the total of more than WRITTEN_CELLS cells where that is taken out."""
+        """Exact, except for the total of more than WRITTEN_CELLS cells if that is taken out."""
         if not self.public:
             return self._distances.longest(norm)
         return super()._longest(norm) if self.few else 2 * self._distances.longest(norm)
@@ -268,7 +268,7 @@ class WeightedTablesStrategy(CountsStrategy):
 
 
 def has_full_rank(design: Array) -> bool:
-    """Whether a design D, shape (r, n), tells all values apart."""
+    """Whether a design D, shape (r, n), distinguishes all values."""
     values = np.linalg.eigvalsh(design.T @ design)
     return bool(values[0] > FULL_RANK * values[-1])
 
@@ -286,7 +286,7 @@ def tau_and_coordinates(name: str, design: Array) -> tuple[float, Measured]:
     values, vectors = np.linalg.eigh(gram)
     solution = vectors @ ((vectors.T @ np.ones(n)) / values)
     tau = float(solution.sum())
-    # Y in an orthonormal basis of the complement of v, so that X v = 0 holds but for rounding
+    # Y in an orthonormal basis of the complement of v, so that X v = 0 holds up to rounding
     basis = np.linalg.qr(np.column_stack([solution, np.eye(n)]))[0][:, 1:n]
     inner = basis.T @ (gram - 1 / tau) @ basis
     roots, turn = np.linalg.eigh(inner)
