@@ -10,7 +10,7 @@ Every function takes a workload as a name, a matrix, a data frame or a Workload,
 name, a matrix, a factorization or a Strategy. docs/guides/python.md is the manual.
 
 Names are loaded when they are first used, so that `import pmldesign` imports nothing; the stub
-beside this file lists them with their homes.
+next to this file lists them with their homes.
 """
 
 _home: dict[str, str] = {}

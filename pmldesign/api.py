@@ -71,7 +71,7 @@ def workload(
         schema: of people: a path, a dictionary, or a `Schema`. A text then names its attributes, as
             "sex*age + region" or "age:prefix". The workload keeps it: designs, errors and releases
             are about its people.
-        weights: positive, shape (m,), or one number for all queries: what the error of each counts.
+        weights: positive, shape (m,), or one number for all queries: the weight of each error.
             The workload is then diag(weights) A, and errors count the weights;
             `Mechanism.unweighted` has those without.
 
@@ -110,13 +110,13 @@ def strategy(value: StrategyLike | Path, workload: WorkloadLike | None = None) -
     Args:
         value: a file of `pmldesign optimize` or `write` (.npz), any other matrix file, the
             name of a baseline ("tree") for the workload that is given, a matrix of shape (r, n)
-            with a row for each measurement, or whatever has a strategy.
-        workload: what is to be answered; without one a name is that of a workload, whose own
+            with a row for each measurement, or an object that has a strategy.
+        workload: the queries to answer; without one a name is that of a workload, whose own
             queries are measured.
 
     Raises:
         FileError: the file cannot be read.
-        InvalidInputError: the contents are no strategy, or the name is not known.
+        InvalidInputError: the contents are not a strategy, or the name is not known.
     """
     if isinstance(value, Path) or (isinstance(value, str) and is_matrix_path(value)):
         return read_strategy(value)
@@ -138,10 +138,10 @@ def calibrate(
     Args:
         strategy: R, whatever `strategy` takes: a matrix, a Strategy, a factorization, the name of a
             workload whose own queries are measured.
-        guarantee: what is to be met.
+        guarantee: the guarantee to be met.
         noise: "gaussian" or "laplace".
         participation: how often a person takes part in the steps of a stream, such as
-            "16,every=64"; None for what the strategy was made for, or once.
+            "16,every=64"; None for that of the strategy, or once.
         known: queries whose answers are public and not protected: "total", or whatever
             `workload` takes; neighbours are then "replace" and leave the answers as they are.
         allow_vacuous: accept a guarantee that needs no noise at all, and return scale 0.
@@ -149,7 +149,7 @@ def calibrate(
     Raises:
         InvalidInputError: an argument out of range, or alpha not fit for the number of cells.
         InfeasibleError: this noise meets this guarantee at no scale.
-        VacuousGuaranteeError: R x itself satisfies the guarantee, which protects nobody.
+        VacuousGuaranteeError: R x itself satisfies the guarantee, which protects no one.
     """
     require_guarantee(guarantee)
     measured, schema = as_strategy(strategy), as_participation(participation)
@@ -176,7 +176,7 @@ def bounds(
 
     Args:
         workload: what `workload` takes, or a factorization of it, which saves the solver's work.
-        guarantee: what the mechanisms have to satisfy.
+        guarantee: the guarantee that the mechanisms have to satisfy.
         p: of the l_p^p error, in [2, inf]; None for that of the factorization, or 2.
         errors: exact errors of mechanisms that satisfy it, by name, as further upper bounds.
         known: queries whose answers are public and not protected: "total", or whatever
@@ -244,7 +244,7 @@ def verify(
             `pmldesign release` (.npz), the manifest of a release (.json) or its table (.csv,
             .parquet), the certificate of `pmldesign envelope` (.json), or the state of `pmldesign
             stream`.
-        workload: what the strategy answers: a name, a file, a matrix or a Workload; None for the
+        workload: the queries of the strategy: a name, a file, a matrix or a Workload; None for the
             workload that the file names.
         weights: one for each query, or one number, of a strategy that was made with weights.
         schema: of people: a path, a dictionary, or a `Schema`, if the file names its attributes. A
@@ -255,8 +255,8 @@ def verify(
 
     Raises:
         FileError: missing, unreadable, or of another kind.
-        InvalidInputError: python-flint is not installed, the workload or the schema is none, or the
-            weights are not for the workload.
+        InvalidInputError: python-flint is not installed, the workload or the schema is invalid, or
+            the weights are not for the workload.
     """
     form = schema_of(workload) if schema is None else as_schema(schema)
     if form is None:
@@ -274,7 +274,7 @@ Readable: TypeAlias = Workload | Strategy | Measurements | Schema | Ledger
 
 
 def read(path: str | Path, *more: str | Path, schema: SchemaLike | None = None) -> Readable:
-    """What a file holds, told by its content.
+    """The contents of a file, whose kind follows from them.
 
     Args:
         path: a matrix (.npy, .npz, .csv, .mtx), which becomes a `Workload`; a strategy file (.npz),

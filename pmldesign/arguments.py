@@ -1,4 +1,4 @@
-"""The door: what every public function checks about its arguments, written once."""
+"""Argument validation shared by the public functions."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Member = TypeVar("Member", bound=StrEnum)
 APART = "give real and imaginary parts as rows of their own, numpy.concatenate([x.real, x.imag])"
 """What to do with complex numbers."""
 LONGEST_SHOWN = 80
-"""Letters of what was got in a message."""
+"""Maximum number of letters of a rejected value in a message."""
 
 
 def as_number(text: str) -> float | None:
-    """The number that is written in plain digits, NaN and infinities too; None if it is none.
+    """The number that is written in plain digits, NaN and infinities too; None for other text.
 
     Python also reads 1_000, and digits of other scripts, which other programs do not.
     """
@@ -46,14 +46,14 @@ def as_number(text: str) -> float | None:
 
 
 def as_numbers(texts: Iterable[str]) -> list[float] | None:
-    """The numbers that are written so; None if one of them is none."""
+    """The numbers that are written so; None if any text is not a number."""
     read = [as_number(text) for text in texts]
     numbers = [number for number in read if number is not None]
     return numbers if len(numbers) == len(read) else None
 
 
 def as_whole(text: str) -> int | None:
-    """The whole number that is written so; None if it is none."""
+    """The integer that is written so; None for other text."""
     try:
         return None if as_number(text) is None else int(text)
     except ValueError:
@@ -61,7 +61,7 @@ def as_whole(text: str) -> int | None:
 
 
 def doubles(array: Any) -> Array:
-    """A float64 copy of numbers of any type: inf where they are too large, without a warning."""
+    """A float64 copy of numbers of any type: inf if they are too large, without a warning."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.array(array, dtype=np.float64, order="C")
 
@@ -91,8 +91,8 @@ def real_numbers(name: str, value: Any) -> NDArray[Any]:
 def of_columns(frame: Any) -> Any:
     """The numbers of a frame or series of pandas in which all columns have some; else the value.
 
-    Nullable columns, and booleans beside floats, are otherwise Python objects; a missing value is
-    NaN.
+    Nullable columns, and booleans mixed with floats, are otherwise Python objects; a missing value
+    is NaN.
     """
     dtypes = getattr(frame, "dtypes", None)
     columns = [*dtypes] if isinstance(dtypes, Iterable) else [dtypes]
@@ -124,7 +124,7 @@ def finite_matrix(name: str, value: Any) -> Array:
 
 
 def fixed(array: NDArray[Any]) -> bool:
-    """Whether it is of float64 and owns numbers that nobody changes, so that it needs no copy."""
+    """Whether it is of float64 and owns read-only numbers, so that it needs no copy."""
     return array.dtype == np.float64 and array.flags.owndata and not array.flags.writeable
 
 
@@ -146,10 +146,10 @@ def whole(name: str, value: Any, least: int = 1) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """`value` as a float, inf where it is too large for one.
+    """`value` as a float, inf if it is too large for one.
 
     Raises:
-        InvalidInputError: no real number of any type; True and False are none.
+        InvalidInputError: not a real number of any type; True and False do not count as numbers.
     """
     if not isinstance(value, Real) or isinstance(value, bool):
         raise InvalidInputError(f"{name} must be a number, got {shown(value)}")
@@ -166,7 +166,7 @@ def shown(value: Any) -> str:
 
 
 def instance(name: str, value: Any, kinds: Any, say: str) -> None:
-    """Refuse what is of none of these types, and say what to give.
+    """Refuse values of any other type, and say which values are valid.
 
     Raises:
         InvalidInputError: it is of another type.
@@ -186,10 +186,10 @@ def flags(**values: Any) -> None:
 
 
 def member(name: str, value: Any, kind: type[Member]) -> Member:
-    """What a text is the value of, one of several words.
+    """The member that a text names, one of several words.
 
     Raises:
-        InvalidInputError: it is no text, or none of them.
+        InvalidInputError: it is not a text, or not one of these words.
     """
     instance(name, value, str, " or ".join(map(repr, map(str, kind))))
     return kind(value)
@@ -294,7 +294,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def named_arguments(function: Function) -> Function:
-    """Refuse unknown keywords, and parameters of a guarantee in place of the guarantee.
+    """Refuse unknown keywords, and parameters of a guarantee instead of the guarantee.
 
     Args:
         function: public; the names of its arguments are those of its signature.

@@ -1,6 +1,6 @@
 """One tree of exceptions; each class carries the exit code that the command line returns.
 
-Messages name the argument, say what was got and what is allowed, and what to try.
+Messages name the argument, its value and the valid values, and suggest a remedy.
 """
 
 import re
@@ -14,7 +14,7 @@ version with pre-releases that may be older than it."""
 
 
 def require_extra(what: str, package: str, extra: str, instead: str = "") -> None:
-    """Refuse what needs a package that is not installed, and say which extra brings it.
+    """Refuse a feature whose package is not installed, and say which extra brings it.
 
     Raises:
         InvalidInputError: the package is not installed, or is an OpenDP of biased noise.
@@ -57,7 +57,7 @@ class PmldesignError(Exception):
 
 
 class InvalidInputError(PmldesignError, ValueError):
-    """An argument is outside what the function or the command accepts."""
+    """An argument is outside the range that the function or the command accepts."""
 
     exit_code = 2
 
@@ -69,7 +69,7 @@ class NotConvergedError(PmldesignError):
 
 
 class VacuousGuaranteeError(PmldesignError, ValueError):
-    """A guarantee that every mechanism satisfies, so that it protects nobody."""
+    """A vacuous guarantee: every mechanism satisfies it, so that it protects no one."""
 
     exit_code = 4
 
@@ -110,7 +110,7 @@ class VerificationError(PmldesignError):
 
 
 class PartlyCheckedError(PmldesignError):
-    """Of what a file claims all that was checked holds, but something was not checked."""
+    """All checked claims of a file hold, but some claims were not checked."""
 
     exit_code = 8
     opening = "note"  # nothing is wrong

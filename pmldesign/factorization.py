@@ -1,8 +1,8 @@
 """A strategy on a workload: sensitivities, variances, and errors at noise of scale 1.
 
-All of it is the same for every guarantee. Under the replace relation (always for PML) the number of
-records is public, and R and A count without what it, or more that is public, tells
-(`workloads.public`).
+All of these are the same for every guarantee. Under the replace relation (always for PML) the
+number of records is public, and R and A count without the parts that it and other invariants
+determine (`workloads.public`).
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Factorization:
     """A strategy that answers a workload: all that no guarantee changes, computed once.
 
     Attributes:
-        workload: A, what is answered; beside what is public.
-        strategy: R, what is measured; likewise.
-        neighbours: the relation that the sensitivity speaks of.
+        workload: A, the queries, given the invariants.
+        strategy: R, the measurements, given the invariants.
+        neighbours: the relation for which the sensitivity is defined.
         calibrations: of the noise on the strategy (`mechanisms.calibrated` keeps them). The key is
-            the identity of the guarantee: equal ones may differ in what is known of a sample.
+            the identity of the guarantee: equal ones may differ in the knowledge of a sample.
     """
 
     workload: Workload
@@ -61,7 +61,7 @@ class Factorization:
 
     @cached_property
     def unweighted(self) -> Factorization | None:
-        """The same strategy on the queries without their weights; None where they have none."""
+        """The same strategy on the queries without their weights; None if they have no weights."""
         plain = self.workload.whole.unweighted
         if plain is None:
             return None
@@ -180,11 +180,11 @@ holds both objects: their numbers are not given to others meanwhile."""
 
 
 def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Factorization:
-    """The strategy on the workload, both given what is public; the same object while it is held.
+    """The strategy on the workload, both given the invariants; the same object while it is held.
 
     Raises:
-        InvalidInputError: the strategy cannot answer the workload, or neighbours change what is
-            public.
+        InvalidInputError: the strategy cannot answer the workload, or neighbours change the
+            invariants.
     """
     public = public_for(workload, neighbours)
     if public and isinstance(strategy.participation, Participation):
@@ -203,23 +203,23 @@ def answer(strategy: Strategy, workload: Workload, neighbours: Neighbours) -> Fa
 
 
 def public_for(workload: Workload, neighbours: Neighbours) -> Public:
-    """What is public beside a workload: under replace the number of records at least."""
+    """The invariants of a workload: under replace the number of records at least."""
     return RECORDS if neighbours is Neighbours.REPLACE and not workload.public else workload.public
 
 
 def with_known(
     workload: Any, guarantee: Guarantee | None, known: Any
 ) -> tuple[Workload, Guarantee | None]:
-    """The workload and the guarantee beside public answers.
+    """The workload and the guarantee, given public answers.
 
     Args:
         workload: A, what `as_workload` takes.
-        guarantee: of which the neighbours become those that leave the answers as they are.
+        guarantee: its neighbours become those that leave the answers as they are.
         known: queries whose answers are public: "total", or what `as_workload` takes; None for
             none.
 
     Returns:
-        A itself beside the number of records alone: neighbours say that.
+        A itself if only the number of records is public: the neighbours imply that.
 
     Raises:
         InvalidInputError: as `as_public`, or a guarantee that has no such neighbours.

@@ -6,7 +6,7 @@
 A file is created for its owner alone (0600). Its header names the kind (`application_id`) and the
 one FORMAT (`user_version`); every other file is refused. `synchronous = EXTRA`: a transaction is on
 the disk when its block ends, and after a crash it is there completely or not at all. Its first
-statement is BEGIN IMMEDIATE, so that no other process writes between what it reads and what it
+statement is BEGIN IMMEDIATE, so that no other process writes between its reads and its
 writes.
 
 `alone` keeps every other process out until the connection is closed, and writes through a log
@@ -61,7 +61,7 @@ class Connection(sqlite3.Connection):
     empty = inherited = False
 
     def close(self) -> None:
-        """Close the connection where it was opened."""
+        """Close the connection in the process that opened it."""
         if not self.inherited:
             super().close()
 
@@ -83,7 +83,7 @@ def connect(path: Path, kind: Kind, tables: str, *, new: bool, alone: bool = Fal
 
     Args:
         path: of the file.
-        kind: what it holds.
+        kind: of its contents.
         tables: the statements that create its tables.
         new: whether a file that is not there, or is empty, is begun.
         alone: whether other processes are kept out until the connection is closed.
@@ -142,7 +142,7 @@ def opened(
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[Connection]:
-    """One transaction: on the disk when the block ends, undone where it raises."""
+    """One transaction: on the disk when the block ends, undone if it raises."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield connection
@@ -171,7 +171,7 @@ def refusals(path: Path, kind: Kind) -> Iterator[None]:
 
 
 def flush(handle: int) -> None:
-    """Put what was written to an open file on the disk."""
+    """Put the data written to an open file on the disk."""
     if SYNCHRONOUS != "OFF":
         getattr(os, "fdatasync", os.fsync)(handle)
 

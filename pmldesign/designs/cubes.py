@@ -2,7 +2,7 @@
 
 Cube noise is no longer better than Laplace noise from about ten measurements on, so nothing is
 searched beyond a rank of MOST_MEASURED (`pmldesign_solvers.search.cubes`). As for Laplace noise,
-there is no optimality certificate.
+the result has no optimality certificate.
 """
 
 from __future__ import annotations

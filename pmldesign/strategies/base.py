@@ -61,7 +61,7 @@ KNOWN_ROWS = 1e-12
 
 
 class Strategy(Measurable, Drawn, Displayed):
-    """A strategy matrix R and what follows from it.
+    """A strategy matrix R and the quantities that follow from it.
 
     Args:
         name: how tables and messages call it ("tree").

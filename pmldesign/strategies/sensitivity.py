@@ -9,7 +9,7 @@ of four, so that no product of tiny entries vanishes. Under add-remove
 sums of terms of one sign, whose rounding is a unit a term. Under replace a difference of two
 columns may be far smaller than they are: what their entries or inner products are off by counts
 relative to the longest column, added to the distance (l1) or to its square (l2). Distances of
-integer columns, in l2 their squares, are integers: excess above one is rounded down.
+integer columns, in l2 their squares, are integers: computed values are rounded down to integers.
 """
 
 from __future__ import annotations

@@ -235,7 +235,7 @@ class LaplaceSearch:
         """Put noise on candidates as they are, while there is work left.
 
         Raises:
-            InvalidInputError: there is no candidate whose error can be computed.
+            InvalidInputError: no candidate has an error that can be computed.
         """
         reason: InvalidInputError | None = None
         for candidate in candidates:

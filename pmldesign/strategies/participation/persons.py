@@ -5,7 +5,7 @@
     "5,one-per=2x5x6"    cells are 2 x 5 x 6, the last number fastest, and there is one row at most
                          for each of the 5 values in the middle: a panel over 5 years
     "5,one-per=2x5x3x2x1"          the same for each of the 5 x 2 values of every second number
-    "5,one-per=2x5x6,without=0+8-9"    cells 0, 8 and 9 (from 0) cannot be and have no number
+    "5,one-per=2x5x6,without=0+8-9"    cells 0, 8 and 9 (from 0) cannot occur: no numbers
 
 Neighbours differ in all rows of one person, x' = x + v with v_j rows in cell j. Under replace
 everybody has exactly k rows, and these are exchanged for k others, x' = x + v - v'.
