@@ -1,4 +1,4 @@
-"""What callers may have as a workload, for type checkers: `as_workload` takes all of it."""
+"""Types that callers may pass as a workload, for type checkers: `as_workload` accepts them all."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The workload: the queries to answer.
 
 A workload is an m x n matrix A; query i on a histogram x of n cells is (A x)_i. Solvers and
-strategies never ask for the matrix itself, only for products with it, for
+strategies never need the matrix itself, only products with it,
 `gram(u) = A^T diag(u) A`, `row_quadratic(X) = diag(A X A^T)` and
 `row_norms(H) = diag(A H H^T A^T)`, so that a workload with structure (ranges, products) can answer
 without forming it.
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from pmldesign_solvers.streams.chain import RunningSums
 
 LOOKED_AT = 2**22
-"""Entries of a workload that are written out to see their signs."""
+"""Workloads of at most this many entries are materialized to find the signs of the entries."""
 
 
 def check_entries(
     name: str, shape: tuple[int, int], *, remedy: str = "take a smaller workload"
 ) -> None:
-    """Refuse a matrix that is too large to be written out.
+    """Refuse a matrix that is too large to be materialized.
 
     Raises:
         InvalidInputError: it has more than MAX_ENTRIES entries.
@@ -48,7 +48,7 @@ def check_entries(
 
 
 class People(Protocol):
-    """What the cells are made of: attributes of people (`releases.people.schema`)."""
+    """The attributes of people that form the cells (`releases.people.schema`)."""
 
     @property
     def participation(self) -> Any:
@@ -56,7 +56,7 @@ class People(Protocol):
 
     @property
     def denominator(self) -> int:
-        """D: a record adds whole multiples of 1/D to cells, together 1; 1 without numbers."""
+        """D: a record adds integer multiples of 1/D to cells, in total 1; D = 1 without numbers."""
 
     @property
     def cells(self) -> int:
@@ -64,18 +64,19 @@ class People(Protocol):
 
 
 class Workload(Displayed, ByMatrix):
-    """Queries on a histogram: facts about them, and what solvers ask for (`Operator`).
+    """Queries on a histogram: facts about them, and the operations of solvers (`Operator`).
 
-    Operations that few need are functions where they are needed (`functools.singledispatch`):
-    weights (`weighting`), invariants (`beside`), files and statements for verification (`files`).
+    Operations with few callers are functions in the modules of those callers
+    (`functools.singledispatch`): weights (`weighting`), invariants (`beside`), files and statements
+    for verification (`files`).
 
     Attributes:
-        name: what the user called it ("prefix:64", a file's name).
+        name: the user's name for it ("prefix:64", a file's name).
         binary: whether all entries are known to be 0 or 1.
-        unweighted: the same queries without the weights that they were given, where they were.
-        public: what is public, so that the queries count without it.
-        schema: of the people in the cells, where the queries were written with their attributes;
-            it belongs to the queries with what is public (`whole`).
+        unweighted: the same queries without their weights; None if they have none.
+        public: the invariants, which the queries leave out.
+        schema: of the people in the cells, if the queries were written with their attributes;
+            it belongs to the queries that include the invariants (`whole`).
     """
 
     name: str
@@ -85,9 +86,9 @@ class Workload(Displayed, ByMatrix):
     unweighted: Workload | None = None
     _shape: tuple[int, int]
     _label: Callable[[int], str] | None = None
-    """What query i (from 0) is called."""
+    """The label of query i (from 0)."""
     _beside: Workload | None = None
-    """A P for what it was asked beside last."""
+    """A P for the invariants of the latest call of `given_invariants`."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -96,22 +97,22 @@ class Workload(Displayed, ByMatrix):
 
     @property
     def whole(self) -> Workload:
-        """The queries with what is public: A for A P."""
+        """The queries that include the invariants: A for A P."""
         return self
 
     @property
     def inner(self) -> Workload:
-        """Queries that differ from A by what P takes away: those for computing with."""
+        """Queries that differ from A only by parts that P removes; computations use them."""
         return self
 
     @property
     def factors(self) -> tuple[Workload, ...]:
-        """What a product is made of, a factor for each attribute; any other is its only one."""
+        """The factors of a product, one for each attribute; others are their own only factor."""
         return (self,)
 
     @property
     def domain(self) -> tuple[int, ...]:
-        """The number of values of each attribute, where queries are made of those on attributes."""
+        """The number of values of each attribute; () unless the queries are over attributes."""
         return ()
 
     @property
@@ -126,7 +127,7 @@ class Workload(Displayed, ByMatrix):
 
     @property
     def part_rows(self) -> Sequence[tuple[str, int]]:
-        """What the parts of a union are called, tables say, and how many queries each has."""
+        """Name and number of queries of each part, such as the parts of a union or the tables."""
         return [(self.name, self.shape[0])]
 
     @property
@@ -146,7 +147,8 @@ class Workload(Displayed, ByMatrix):
         """diag(A diag(w) A^T), shape (m,), for weights w >= 0 of shape (n,).
 
         Raises:
-            InvalidInputError: there are too many cells for every A e_j, and nothing better.
+            InvalidInputError: there are too many cells to form every A e_j, and there is no
+                faster way.
         """
         n = self.shape[1]
         check_entries(f"the squared entries of {self.name}", (n, n))
@@ -170,7 +172,7 @@ class Workload(Displayed, ByMatrix):
         return float(self.column_squares().max()) * (1 + sum(self.shape) * EPS)
 
     def longest_difference(self) -> float:
-        """Largest squared distance of two columns, rounded up; a bound of more than GRAM_CELLS."""
+        """Largest squared distance of two columns, rounded up; an upper bound beyond GRAM_CELLS."""
         if self.shape[1] > GRAM_CELLS and self.ends is None:
             return 4 * self.longest_column()
         return self._farthest(self.gram(np.ones(self.shape[0])))
@@ -182,9 +184,9 @@ class Workload(Displayed, ByMatrix):
         return float((squares[:, None] + squares - 2 * gram).max()) + allowance
 
     def without_offsets(self) -> tuple[Workload, Array]:
-        """The same on vectors that sum to zero, where rows lost what their entries share.
+        """Queries with equal answers on vectors that sum to zero: rows without common offsets.
 
-        Also, shape (m,), how far apart the entries are at most in rows that count as constant.
+        Also, shape (m,), the largest distance of two entries in rows that count as constant.
         """
         return self, np.zeros(0)
 
@@ -198,7 +200,7 @@ class Workload(Displayed, ByMatrix):
         return super().to_dense()
 
     def row_label(self, index: int) -> str:
-        """How messages and tables call query `index` (from 0)."""
+        """The label of query `index` (from 0) in messages and tables."""
         return f"row {index}" if self._label is None else self._label(index)
 
 

@@ -1,14 +1,15 @@
-r"""A P: queries on what differs between the cells of a group, all else being public (`public`).
+r"""A P: queries on the differences between cells of a group, given the invariants (`public`).
 
-Beside one table the queries are a product of which the open attributes stand together,
+Given one table, the queries are a product whose open attributes are adjacent,
 
     A (e_a x e_i - e_a x e_j) = A_C e_a x A_O (e_i - e_j),      A P = A_C x A_O P_O,
     P_O = I - 1 1^T / n_O,
 
-or marginals, as beside several tables: one of S within a known table is known, and of any other
-one A_S P is what is left, every column of which has the squared norm c_S^2 (1 - k/m), k of the m
-numbers of the table being known. Beside groups they are written out, but for tables at regions that
-nest, of which the groups are places; so are other queries on few cells beside several tables.
+or marginals. Given several tables, the queries are marginals too: the marginal of a set S within a
+known table is known; of any other, A_S P remains, and every column of A_S P has the squared norm
+c_S^2 (1 - k/m) if k of the m numbers of the table are known. Given groups, the matrix is
+materialized, except for tables at regions that nest if the groups are places; given several tables,
+other queries on few cells are materialized too.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from pmldesign_solvers.limits import MAX_ENTRIES, WRITTEN_CELLS
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
 
 KNOWN = 1e-10
-"""A row of A P below this part of its row of A is rounding: what is public answers it."""
+"""A row of A P below this fraction of its row of A is rounding: the invariants answer it."""
 SAMPLES = 4
-"""Random vectors that tell which queries ask for what is public."""
+"""Number of random vectors that find the queries answered by the invariants."""
 
 
 def given_invariants(workload: Workload, public: Public) -> Workload:
-    """A P, the queries without what is public; the same object for the same invariants.
+    """A P, the queries without the invariants; the same object for the same invariants.
 
     Raises:
         InvalidInputError: as `BesideWorkload`.
@@ -53,37 +54,37 @@ def given_invariants(workload: Workload, public: Public) -> Workload:
 def difference_within(workload: Workload, public: Public) -> float | None:  # noqa: ARG001
     """Largest squared distance of two columns of a group of cells, or a bound above it.
 
-    Rounded up; None where structure does not tell what is left beside public answers.
+    Rounded up; None if structure does not determine A P given the invariants.
     """
     return None
 
 
 @singledispatch
 def public_groups(workload: Workload) -> tuple[Indices, bool] | None:  # noqa: ARG001
-    """The groups of cells that answers tell apart, and whether they tell their sums.
+    """The groups of cells that answers distinguish, and whether answers determine their sums.
 
-    The number of the group of each cell, from 0 without gaps, shape (n,); None where only the
-    matrix tells.
+    The number of the group of each cell, from 0 without gaps, shape (n,); None if only the matrix
+    can determine them.
     """
     return None
 
 
 class BesideWorkload(Workload):
-    """A P, the queries without what is public.
+    """A P, the queries without the invariants.
 
     Args:
         whole: A, shape (m, n).
-        public: what is public.
+        public: the invariants.
 
     Attributes:
         whole: A as it was given.
-        inner: A, but for constants within groups that P takes away: they would leave their rounding
-            behind.
-        factors: beside one table, A_C and A_O P_O of a product.
+        inner: A without constants within groups: P removes these, but their rounding would remain.
+        factors: given one table, A_C and A_O P_O of a product.
 
     Raises:
-        InvalidInputError: too many cells for groups; beside tables, neither a product whose open
-            attributes stand together and have few cells, nor marginals, or what they answer.
+        InvalidInputError: too many cells for groups; or, given tables, the queries are neither
+            marginals nor a product whose open attributes are adjacent and have few cells, or the
+            tables answer all of them.
     """
 
     def __init__(self, whole: Workload, public: Public) -> None:
@@ -110,26 +111,27 @@ class BesideWorkload(Workload):
 
     @property
     def inner(self) -> Workload:
-        """A, but for constants within groups."""
+        """A without constants within groups."""
         return self._inner
 
     @property
     def factors(self) -> tuple[Workload, ...]:
-        """A_C and A_O P_O of a product beside one table; otherwise the workload itself."""
+        """A_C and A_O P_O of a product given one table; otherwise the workload itself."""
         return self._product or (self,)
 
     @cached_property
     def _within(self) -> float | None:
-        """`longest_difference` beside groups, where structure tells it."""
+        """`longest_difference` given groups, if structure determines it."""
         large = self.whole.shape[1] > WRITTEN_CELLS
         return difference_within(self.whole, self.public) if large else None
 
     @cached_property
     def _kept(self) -> Array:
-        """0 for the queries that what is public answers, 1 for the others; shape (m,).
+        """0 for the queries that the invariants answer, 1 for the others; shape (m,).
 
-        Beyond WRITTEN_CELLS, products with random vectors P x tell. Where these are too large, the
-        rounding of such answers is left as it is, and 1 stands for all.
+        Beyond WRITTEN_CELLS, products with random vectors P x determine them. If the vectors are
+        too large, the rounding of answers to known queries is left as it is, and the result is 1
+        for all.
         """
         m, n = self.shape
         if SAMPLES * max(m, n) > MAX_ENTRIES // 8:
@@ -173,7 +175,7 @@ class BesideWorkload(Workload):
         return self.inner.row_sizes()
 
     def longest_column(self) -> float:
-        """Largest squared norm of a column, rounded up; beside tables of any number of cells."""
+        """Largest squared norm of a column, rounded up; given tables, for any number of cells."""
         if self._product is not None:
             squares = [float(factor.column_squares().max()) for factor in self._product]
             return math.prod(squares) * (1 + sum(self.shape) * EPS)
@@ -203,7 +205,7 @@ class BesideWorkload(Workload):
         return max(self._farthest(gram[cells][:, cells]) for cells in self.public.members)
 
     def row_label(self, index: int) -> str:
-        """How messages and tables call query `index` (from 0)."""
+        """The label of query `index` (from 0) in messages and tables."""
         return self.whole.row_label(index)
 
     def _both_sides(self, matrix: Array) -> Array:
@@ -212,7 +214,7 @@ class BesideWorkload(Workload):
 
 
 def _written(workload: Workload, public: Public) -> Workload:
-    """The queries without constants in groups, written out."""
+    """The matrix of the queries without constants in groups."""
     cells = workload.shape[1]
     if cells > WRITTEN_CELLS:
         raise InvalidInputError(
@@ -226,7 +228,7 @@ def _written(workload: Workload, public: Public) -> Workload:
 def _structure(
     workload: Workload, public: Public
 ) -> tuple[tuple[Workload, ...] | None, TermsWorkload | None]:
-    """The factors of a product beside one table, or its marginals; neither: to be written out."""
+    """The factors of a product given one table, or its marginals; neither if materialized."""
     products = products_over(workload, public.sizes) or []
     counts = as_terms(workload)
     few = public.open and math.prod(public.sizes[public.open]) <= WRITTEN_CELLS

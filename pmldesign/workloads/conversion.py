@@ -65,7 +65,7 @@ def as_workload(value: Any) -> Workload:
 
 
 def _of_frame(frame: Any) -> Workload:
-    """The queries in the rows of a data frame, called by its index where that holds text."""
+    """The queries in the rows of a data frame; its index holds their labels if it is text."""
     index = tuple(getattr(frame, "index", ()))
     named = index and all(isinstance(entry, str) for entry in index)
     label = partial(_label, index) if named else None  # can be sent to other processes

@@ -1,13 +1,13 @@
 """Workloads given as a matrix, or by an object that answers by products.
 
-Such an object, for example a scipy.sparse.linalg.LinearOperator, has `shape` (m, n), `matvec(x)`,
-which is A x, and `rmatvec(y)`, which is A^T y; where it can, `matmat` and `rmatmat` for several
-columns at once, and `gram(u)`, which is A^T diag(u) A, n x n. Without a `gram` the matrix is
-written out where it has at most WRITTEN entries. A larger one is asked for blocks of its columns,
-which takes n products for every Gram matrix.
+The object, for example a scipy.sparse.linalg.LinearOperator, has `shape` (m, n), `matvec(x)`, which
+is A x, and `rmatvec(y)`, which is A^T y. It can also have `matmat` and `rmatmat` for several
+columns at once, and `gram(u)`, which is A^T diag(u) A, n x n. Without a `gram`, a matrix of at most
+WRITTEN entries is materialized. Of a larger one, blocks of columns are computed, which takes n
+products for every Gram matrix.
 
-A bound is as true as the products: A^T and the Gram matrix are compared with A on random vectors,
-and refused where they are those of another matrix.
+A bound is only as correct as the products: A^T and the Gram matrix are compared with A on random
+vectors, and refused if they belong to another matrix.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class DenseWorkload(DenseOperator, Workload):
         return np.asarray(np.einsum("ij,ij->j", self.matrix, self.matrix))
 
     def without_offsets(self) -> tuple[DenseWorkload, Array]:
-        """The same on vectors that sum to zero, and what is left out of each row."""
+        """Queries with equal answers on vectors that sum to zero; the part left out of each row."""
         moved, left_out = without_offsets(self.matrix)
         same = moved is self.matrix
         return (self if same else DenseWorkload(moved, name=self.name, copy=False)), left_out
@@ -179,11 +179,11 @@ def by_products(value: Any) -> bool:
 
 
 def workload_of_products(value: Any) -> Workload:
-    """The queries of such an object; as a matrix where that is small and nothing else is faster.
+    """The queries of an object with products; as a matrix if it is small and has no `gram`.
 
     Raises:
-        InvalidInputError: a shape that is none, entries that are no real numbers, or products that
-            are not those of one matrix.
+        InvalidInputError: an invalid shape, entries that are not real numbers, or products that do
+            not belong to one matrix.
     """
     workload = ProductsWorkload(value)
     m, n = workload.shape
@@ -245,7 +245,7 @@ class ProductsWorkload(Workload):
         return sizes
 
     def merge(self) -> Merged:
-        """As it is where it is large and nothing in it is zero."""
+        """Unchanged if it is large and has no zero row or column."""
         m, n = self._shape
         if m * n > WRITTEN and m >= n and self.row_sizes().all() and self.column_squares().all():
             return Merged(self, np.arange(m), np.arange(n))

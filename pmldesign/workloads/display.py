@@ -14,19 +14,19 @@ from pmldesign.errors import require_extra
 Facts = list[tuple[str, str]]
 """Labels and values."""
 LONGEST_LINE, LONGEST_TEXT = 180, 400
-"""Letters of a line, and of what an object shows of itself in a shell."""
+"""Maximum number of characters of a line, and of the display of an object in a shell."""
 MOST_ROWS = 20
-"""Of a table in a notebook; `to_frame` has all of them."""
+"""Rows of a table in a notebook; `to_frame` has all of them."""
 
 
 class Displayed(ABC):
-    """What shows itself by a title and a few facts."""
+    """Objects that are displayed by a title and a few facts."""
 
     __slots__ = ()
 
     @abstractmethod
     def _display(self) -> tuple[str, Facts]:
-        """The title, and what stands below it."""
+        """The title and the facts below it."""
 
     def __repr__(self) -> str:
         title, facts = self._display()
@@ -44,7 +44,7 @@ def shortened(text: str, most: int = LONGEST_TEXT) -> str:
 
 
 class Drawn:
-    """What has a picture."""
+    """Objects that can be plotted."""
 
     __slots__ = ()
 
@@ -70,11 +70,11 @@ def data_frame(
     kinds: Mapping[str, type] | None = None,
     library: str | None = None,
 ) -> Any:
-    """A data frame: of the library that is asked for, or of pandas if installed, else of polars.
+    """A data frame of the given library; by default of pandas if installed, else of polars.
 
     Args:
-        records: the rows; all have the same keys, and None where there is no value.
-        kinds: str, int or float by column; without it the values say it.
+        records: the rows; all have the same keys, with None for a missing value.
+        kinds: str, int or float by column; by default inferred from the values.
         library: "pandas" or "polars"; None for the one that is installed.
 
     Raises:
@@ -103,7 +103,7 @@ def html_table(title: str, rows: Sequence[Sequence[str]], header: Sequence[str] 
 
 
 def latex_text(text: str) -> str:
-    """The text with what LaTeX has a use for written so that it is shown."""
+    """The text with the special characters of LaTeX escaped."""
     signs = {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}"}
     signs |= {sign: "\\" + sign for sign in "&%$#_{}"}
     return "".join(signs.get(sign, sign) for sign in text)
@@ -118,5 +118,5 @@ def latex_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def count_text(count: int) -> str:
-    """A whole number for messages: all of its digits while they are few."""
+    """An integer for messages: all its digits if they are few."""
     return str(count) if count < 10**15 else f"{Decimal(count):.3g}"

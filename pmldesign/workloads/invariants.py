@@ -1,4 +1,4 @@
-"""What --known says is public: a partition of the cells, or tables (`public`)."""
+"""The invariants of --known: a partition of the cells, or tables (`public`)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ DEPENDENT = 1e-9
 
 
 def as_public(known: Any, cells: int) -> Public:
-    """What is public.
+    """The invariants.
 
     Args:
-        known: "total", or what `as_workload` takes: K, whose answers are public; or a Public.
-        cells: of what is asked or measured.
+        known: "total"; a workload K as `as_workload` accepts it, with public answers; or a Public.
+        cells: number of cells of the queries or measurements.
 
     Raises:
         InvalidInputError: K has other cells, or as `groups_of` and `table_of`.
@@ -52,11 +52,11 @@ def as_public(known: Any, cells: int) -> Public:
 
 
 def groups_of(queries: Workload) -> Public:
-    """The groups of cells that public answers tell apart; the number of records for one group.
+    """The groups of cells that public answers distinguish; the number of records for one group.
 
     Raises:
-        InvalidInputError: too many cells, or they do not tell how many records there are in each
-            group, or tell cells apart so far that nothing is left to protect.
+        InvalidInputError: too many cells, or the answers do not determine the number of records in
+            each group, or they distinguish all cells, so that nothing is left to protect.
     """
     name, n = queries.name, queries.shape[1]
     by_structure = public_groups(queries)
@@ -92,7 +92,7 @@ def tables_of(queries: Workload) -> Public | None:
     """The tables that public answers are, without those that follow from others; None if none are.
 
     Raises:
-        InvalidInputError: one of all attributes.
+        InvalidInputError: a table of all attributes.
     """
     if public_groups(queries) is not None:
         return None

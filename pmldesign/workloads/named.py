@@ -1,7 +1,7 @@
 """The table of named workloads: a new one gets its function in `queries` and its row here.
 
-Beside it stand tables of the census of the United States. P12, "sex by age", is published for every
-area since 2010. Cells: 2 sexes x 116 single years of age,
+This module also has tables of the census of the United States. P12, "sex by age", has been
+published for every area since 2010. Cells: 2 sexes x 116 single years of age,
 cell = 116 sex + age, male first, ages 0 ... 115. Queries, in the order of the table: the total;
 male and its 23 age groups; female and hers. Each of the 49 is one interval of cells.
 
@@ -69,7 +69,7 @@ SF1 = (
     *("PCT12H: each, is, , years", "PCT12H: each+, is, ,"),
     *("PCT12I-O: each, not, major, years", "PCT12I-O: each+, not, major,"),
 )
-"""The table, and what it asks about each attribute: its total where there is nothing."""
+"""The table and its queries about each attribute; an empty field stands for the total."""
 
 
 def census_sf1() -> TermsWorkload:
@@ -88,17 +88,17 @@ def census_sf1() -> TermsWorkload:
 
 
 STATES = 51
-"""With the District of Columbia."""
+"""The states and the District of Columbia."""
 
 
 def census_sf1plus() -> TermsWorkload:
-    """The same for each of 51 states and for all together, 215,852 counts over 1,501,440 cells."""
+    """The counts of `census_sf1` by state and in total: 215,852 counts over 1,501,440 cells."""
     states = all_marginals(STATES, upto=1)
     return KroneckerWorkload([census_sf1(), states], name="census-sf1plus")
 
 
 def _kinds() -> dict[str, Array]:
-    """What is asked about single attributes, other than each value and the total."""
+    """The queries about single attributes, other than each value and the total."""
     sets, ages = np.arange(64), np.arange(PERSONS[-1])
     single = (sets == 2 ** np.arange(6)[:, None]).astype(float)
     races = np.array([number.bit_count() for number in range(64)])
@@ -138,14 +138,14 @@ class NamedWorkload:
     """One row of the table of names.
 
     Attributes:
-        name: what stands before the colon.
+        name: the text before the colon.
         arguments: the sizes that follow it, in order; with "..." any number of them.
         description: one line.
         example: a text that parse_workload accepts.
         build: takes the sizes, and the options by keyword.
-        options: what may follow as option=value.
-        words: what such a value may be that is no number.
-        file: whether a file and the weights of its levels follow, in place of sizes.
+        options: names of the options, which may follow as option=value.
+        words: allowed values of options other than numbers.
+        file: whether a file and the weights of its levels follow instead of sizes.
     """
 
     name: str
@@ -159,12 +159,12 @@ class NamedWorkload:
 
     @property
     def usage(self) -> str:
-        """How to write it: "random-range:M,N[,seed=...]"."""
+        """Its syntax: "random-range:M,N[,seed=...]"."""
         return self.sizes + "".join(f"[,{option}=...]" for option in self.options)
 
     @property
     def sizes(self) -> str:
-        """The same without options: "random-range:M,N"."""
+        """Its syntax without options: "random-range:M,N"."""
         return self.name + (":" + ",".join(self.arguments) if self.arguments else "")
 
 
@@ -255,7 +255,7 @@ NAMES = [
         census_sf1plus,
     ),
 ]
-"""A new name gets its row here."""
+"""The table of names; add new names here."""
 
 
 def named_workloads() -> tuple[NamedWorkload, ...]:

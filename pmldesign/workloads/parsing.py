@@ -11,8 +11,8 @@
 A weight multiplies the queries of a part, and so their errors: "2*prefix:64+histogram:64". No name
 begins with a digit.
 
-A size such as "10^100" stands for 100 sizes of 10, where a name takes any number of sizes, and one
-such as "prefix85" or "window64/7" for an attribute of which prefix:85 or window:64,7 is asked.
+If a name takes any number of sizes, a size such as "10^100" stands for 100 sizes of 10, and one
+such as "prefix85" or "window64/7" for an attribute with the queries prefix:85 or window:64,7.
 Blanks around every part are allowed. A family such as "prefix:16..64" is short for the texts with
 the powers of two from 16 to 64 in its place (`expand_family`).
 """
@@ -42,10 +42,10 @@ from pmldesign.workloads.weighting import weighted
 from pmldesign_solvers.limits import JOINT_CELLS, WRITTEN_CELLS
 
 MAX_PRODUCT_CELLS = 2**24
-"""Cells of a product, of which no matrix is formed: beyond, one histogram needs over 128 MiB."""
+"""Cells of a product, whose matrix is not formed: beyond, one histogram needs over 128 MiB."""
 
 MAX_SIZES = 10_000
-"""Times that one size may be repeated."""
+"""Maximum number of repetitions of one size."""
 
 
 WEIGHT = re.compile(r"\s*(\d{1,30}\.?\d{0,30}|\.\d{1,30})(e-?\d{1,3})?\s*", re.ASCII)
@@ -71,7 +71,7 @@ def parse_workload(
         text: a name with its sizes as in `NAMES`, several joined by "*" (every
             combination of their queries), or several of those joined by "+" (all their queries),
             each of these with a weight in front if its errors count more or less ("2*prefix:64").
-        read: makes the workload of a factor that is no name; None for one that is.
+        read: makes the workload of a factor that is not a name; returns None for a name.
 
     Raises:
         InvalidInputError: an unknown name, wrong sizes or options, parts of a union on different
@@ -96,7 +96,7 @@ def union_of(parts: Sequence[Workload], text: str) -> Workload:
 
     Args:
         parts: on the same cells.
-        text: what the user wrote.
+        text: the input of the user.
 
     Raises:
         InvalidInputError: too many cells or queries, as `parse_workload`.
@@ -143,7 +143,7 @@ def _parse_product(product: str, text: str, parse_factor: Callable[[str], Worklo
 
 
 def weight_of(part: str, text: str) -> tuple[float, str]:
-    """The weight at the head of a part, 1 where there is none, and the rest."""
+    """The weight at the start of a part (1 by default), and the rest."""
     head, star, rest = part.partition("*")
     if not star or not re.match(r"\s*\.?\d", head):
         return 1.0, part
@@ -226,7 +226,7 @@ def _parse_factor(text: str) -> Workload:
         key, equals, value = (part.strip() for part in argument.partition("="))
         if "/" in key:  # random-range20/12/seed=1 is an attribute
             equals = ""
-        if not equals and options and "..." in entry.arguments:  # ways=1,2 is no list of ways
+        if not equals and options and "..." in entry.arguments:  # ways=1,2 is not a list
             _refuse(text, entry, f"sizes come before options, got {_shown(argument)} after them")
         elif not equals:
             sizes += _sizes(argument, text, entry, len(sizes))

@@ -1,28 +1,29 @@
-r"""What is known exactly and is not protected: nothing, the number of records, or more than that.
+r"""Invariants, known exactly and not protected: none, the number of records, or more than that.
 
-If K x is public, records that K counts alike, K e_i = K e_j, form groups of cells. Neighbours then
-replace a record by one of its group, x' = x + e_i - e_j, which leaves K x as it is. What a strategy
-is to measure are differences within groups: with the numbers N_g of records in them,
+If K x is public, records that K counts equally, K e_i = K e_j, form groups of cells. Neighbours
+then replace a record by one of its group, x' = x + e_i - e_j, which leaves K x unchanged. A
+strategy measures differences within groups: with the numbers N_g of records in them,
 
     x = sum_g N_g / n_g 1_g + P x,      P x = x less its mean in each group,
 
-and the first part is public. A workload A counts as A P, and every strategy R as R P, which has the
-same distances, as R (e_i - e_j) = R P (e_i - e_j); a query within K is a zero row of A P.
+and the first part is public. A workload A becomes A P, and every strategy R becomes R P, which has
+equal distances, as R (e_i - e_j) = R P (e_i - e_j); a query within K is a zero row of A P.
 
     records     one group: the number of records, public under the replace relation
     tables      tables that count some attributes of a product of any number of cells
     groups      any partition of few cells
 
-Beside one table, of the attributes C, there is a group for each combination of their values, and
-the open attributes are all others. Several tables S_1, S_2, ... do not tell the groups of their
-attributes, and hardly any replaced record leaves all of them as they are. Neighbours then replace
-any record by any other, and what is promised is about the measurements R x + noise alone: the known
-answers are published beside them, and least squares with both answers x - P x exactly,
+Given one table, of the attributes C, there is a group for each combination of their values, and
+the open attributes are all others. Several tables S_1, S_2, ... do not determine the groups of
+their attributes, and replacing a record almost always changes one of them. Neighbours then replace
+any record by any other, and the guarantee covers only the measurements R x + noise: the known
+answers are published alongside them, and least squares with both answers x - P x exactly,
 
     x - P x = sum_Q c_Q (the mean of x over all attributes but Q),     A = A P + A (1 - P),
 
-Q over the S_k and all that several have in common, c_Q so that sum_{Q over T} c_Q is 1 for each T
-within an S_k. One table, and the number of records (no attribute), are the same with one Q.
+Q over the S_k and the intersections of several S_k, c_Q such that the sum of c_Q over all Q that
+contain T is 1 for each T within an S_k. One table, and the number of records (no attribute), are
+the case of a single Q.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ from pmldesign_solvers.operators.dense import without_offsets
 from pmldesign_solvers.operators.operator import EPS, Array, Indices
 
 ROUNDING = 1e-12
-"""A row of A P below this part of its row of A is rounding."""
+"""A row of A P below this fraction of its row of A is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Public:
-    """What is public.
+    """The invariants.
 
     Attributes:
-        kind: which of the forms above.
-        name: of the queries that tell it; "" for nothing and for the number of records.
+        kind: one of the forms above.
+        name: of the queries that determine them; "" for nothing and for the number of records.
         groups: the number of the group of each cell, from 0 without gaps, shape (n,).
         sizes: of tables, number of values of each attribute.
         tables: the attributes that each of them counts, none within another one; attributes with
@@ -80,12 +81,12 @@ class Public:
 
     @property
     def several(self) -> bool:
-        """Whether it is more tables than one, beside which any record is replaced by any other."""
+        """Whether there are several tables: neighbours then replace any record by any other."""
         return len(self.tables) > 1
 
     @property
     def known_tables(self) -> tuple[frozenset[int], ...] | None:
-        """Attributes that are counted together, none for the number of records; or None."""
+        """Sets of attributes counted together, one empty set for the number of records; or None."""
         return (frozenset(),) if self.kind == "records" else self.tables or None
 
     def tells(self, attributes: Iterable[int]) -> bool:
@@ -98,12 +99,12 @@ class Public:
         return shared_terms(self.known_tables or ())
 
     def dimension(self, attributes: Collection[int]) -> int:
-        """How many numbers of the table by some attributes public ones tell, counted once."""
+        """How many numbers of the table by some attributes the public tables determine."""
         return sum(c * math.prod(self.sizes[i] for i in Q & set(attributes)) for Q, c in self.terms)
 
     @property
     def open(self) -> slice | None:
-        """The open attributes of one table; None where counted ones are between them."""
+        """The open attributes of one table; None if counted ones are between them."""
         if self.several or not self.tables:
             return None
         places = [i for i in range(len(self.sizes)) if i not in self.tables[0]]
@@ -127,7 +128,7 @@ class Public:
         return np.asarray((columns - means[:, self.groups]).T.reshape(x.shape))
 
     def relative(self, matrix: Array) -> Array:
-        """The same on P x, but for constants within groups that would leave rounding behind."""
+        """A matrix equal on P x, without constants within groups, whose rounding would remain."""
         if self.several:
             moved = np.asarray(self.within(without_offsets(matrix)[0].T).T)
             moved[np.abs(moved).max(axis=1) <= ROUNDING * np.abs(matrix).max(axis=1)] = 0.0
@@ -156,7 +157,7 @@ NOTHING, RECORDS = Public("nothing"), Public("records")
 
 
 def shared_terms(tables: Sequence[frozenset[int]]) -> tuple[tuple[frozenset[int], int], ...]:
-    """Sets Q that some tables have in common, and c_Q with sum_{Q over T} c_Q = 1 for their T."""
+    """Intersections Q of some tables, and c_Q with sum_{Q over T} c_Q = 1 for T within a table."""
     shared = set(tables)
     while more := {Q & S for Q in shared for S in tables} - shared:
         shared |= more
@@ -168,7 +169,7 @@ def shared_terms(tables: Sequence[frozenset[int]]) -> tuple[tuple[frozenset[int]
 
 
 def beside_records(name: str) -> InvalidInputError:
-    """Why named answers go with replaced records alone."""
+    """The error for known answers with neighbours other than replaced records."""
     return InvalidInputError(
         f"adding or removing a record changes the known answers {name!r}; use"
         " `neighbours='replace'`"

@@ -10,7 +10,7 @@
     haar:N              all ones, then I_k (x) h (x) 1_{N/2k} for k = 1, 2, 4 ... N/2, h = (1, -1)
     parity:D,W          prod_{i in S} (-1)^{x_i} for every S of W out of D bits, over 2^D cells
     at-most:N,M,...     the cells of attributes with i + j + ... <= c, for every c, of all of them
-                        together or of all sets of K (ways=K); within:N,M likewise for |i - j|
+                        together or of all sets of K (ways=K); within:N,M is about |i - j|
     window:N,W          row t sums the last W cells up to t: cells max(0, t - W + 1) ... t
     sum:V,...           the sum of cells, each times its value
     marginals:N,...     all marginals of K attributes (ways=K), or of 0 to K ones (upto=K); for N an
@@ -85,7 +85,7 @@ def prefix(cells: int) -> RangeWorkload:
 
 
 def decay(cells: int, rate: float) -> RunningWorkload:
-    """Running sums that forget, 1 <= cells <= MAX_STEPS, of which each step keeps 0 < rate <= 1."""
+    """Exponentially decaying prefix sums, 1 <= cells <= MAX_STEPS, with decay 0 < rate <= 1."""
     n = _size("cells N of decay:N,RATE", cells, MAX_STEPS)
     if not 0.0 < rate <= 1.0:
         raise InvalidInputError(
@@ -99,7 +99,7 @@ RATES = ("linear", "cosine")
 
 
 def sgd(cells: int, momentum: float, *, rates: str = "") -> Workload:
-    """What gradients add to a model up to each step of descent, without the sign.
+    """The sum of the gradients' updates of a model up to each step of descent, without the sign.
 
     With v_s = momentum v_{s-1} + x_s the model has moved by sum_{s <= t} rate_s v_s after step t.
 
@@ -236,7 +236,7 @@ def at_most(*sizes: int, ways: int | None = None) -> Workload:
     Args:
         sizes: number of values of each attribute, two at least; those that are joined have at most
             MAX_CELLS cells together.
-        ways: asked of all sets of so many attributes; None for all of them together.
+        ways: size of the sets of attributes, each with these queries; None for all attributes.
     """
     return _joining("at-most", sizes, ways, np.add)
 
@@ -252,7 +252,7 @@ def within(*sizes: int, ways: int | None = None) -> Workload:
 
 
 def _joining(name: str, sizes: Sequence[int], ways: int | None, join: np.ufunc) -> Workload:
-    """Thresholds of what attributes give together, for all sets of `ways` attributes."""
+    """Thresholds of the joined values of attributes, for all sets of `ways` attributes."""
     if len(sizes) < 2:
         raise InvalidInputError(f"{name} joins two attributes or more, got {len(sizes)}")
     count = len(sizes) if ways is None else _size(f"ways=K of {name}", ways, len(sizes), smallest=2)
@@ -300,7 +300,7 @@ def all_marginals(
     """All marginals of a number of attributes.
 
     Args:
-        sizes: number of values of each attribute, or the queries that are asked about them.
+        sizes: number of values of each attribute, or the queries about it.
         ways: all marginals of this many attributes, 0 to the number of sizes.
         upto: all marginals of 0 (the total), 1, ... up to this many attributes.
 

@@ -7,13 +7,13 @@ to t, the Gram matrix is a double cumulative sum of H, and diag(A X A^T) is the 
     row_quadratic(X)[i] = sum over k < stop_i of (X_kk + 2 sum over start_i <= j < k of X_jk).
 
 Both take O(n^2 + m). Neither subtracts one cumulative sum from another: every entry is a plain sum
-of the terms that it consists of, so that small ranges keep their digits beside large ones. X is
+of its terms, so that small ranges keep their digits even if others are large. X is
 often the inverse of a Gram matrix, whose entries cancel; its sums are therefore carried in extended
 precision where the machine has it. Products with vectors do subtract: their rounding is relative
 to the largest prefix sum (whole numbers below 2^53 are exact).
 
-The rows of A H are differences of the prefix sums f_t = h_0 + ... + h_(t-1) of H. Where there are
-many more ranges than cells their squared norms come from one product of n x n matrices,
+The rows of A H are differences of the prefix sums f_t = h_0 + ... + h_(t-1) of H. If there are
+many more ranges than cells, their squared norms come from one product of n x n matrices,
 
     norm(f_t - f_s)^2 = norm(f_s)^2 + norm(f_t)^2 - 2 (F F^T)_st,
 
@@ -287,7 +287,7 @@ class CountsWorkload(RangeWorkload):
 
     @property
     def is_total(self) -> bool:
-        """Whether there is but one cell."""
+        """Whether there is only one cell."""
         return self.cells == 1
 
     def longest_column(self) -> float:
@@ -301,9 +301,10 @@ class CountsWorkload(RangeWorkload):
 
 @singledispatch
 def separable_gram(workload: Workload) -> tuple[Array, Array] | None:  # noqa: ARG001
-    """Vectors u, v with (A^T A)_ij = u_min(i,j) v_max(i,j), where it has such a form.
+    """Vectors u, v with (A^T A)_ij = u_min(i,j) v_max(i,j); None if there are none.
 
-    Ranges have it where all start together or stop together (running sums), and all ranges.
+    They exist for ranges that all start together or stop together (running sums), and for the
+    workload of all ranges.
     """
     return None
 

@@ -1,7 +1,7 @@
-"""Running sums that forget: row t is sum over s <= t of rate^(t - s) x_s.
+"""Exponentially decaying prefix sums: row t is the sum over s <= t of rate^(t - s) x_s.
 
-In general A_ts = q_t h_s prod_{s < i <= t} rate_i, with a weight for each query and each step, of
-which products with vectors take O(n): y_t = rate_t y_{t-1} + h_t x_t, answers q_t y_t.
+In general A_ts = q_t h_s prod_{s < i <= t} rate_i, with a weight for each query and each step.
+Products with vectors take O(n): y_t = rate_t y_{t-1} + h_t x_t, answers q_t y_t.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.chain import RunningSums
 
 MOST_ARRAYS = 5792
-"""Cells up to which all intervals are written as arrays."""
+"""Cells up to which all intervals are stored as arrays."""
 LARGEST_WEIGHT = 1e50
 """Weights and rates lie between its inverse and this."""
 
@@ -28,7 +28,7 @@ class RunningWorkload(Workload):
     """Query t is q_t times the sum over s <= t of h_s prod_{s < i <= t} rate_i x_s.
 
     Args:
-        rates: shape (n - 1,), positive: what is kept from each step to the next.
+        rates: shape (n - 1,), positive: the fraction kept from each step to the next.
         query_weights: q, shape (n,), positive; None for ones.
         step_weights: h, shape (n,), positive; None for ones.
         name: what messages and tables call it.
@@ -103,7 +103,7 @@ class RunningWorkload(Workload):
 
 
 class AllRangesWorkload(Workload):
-    """Every interval of cells, too many for arrays of them: known by their number alone.
+    """Every interval of cells, too many for arrays of them: only their number is stored.
 
     Args:
         cells: n, at least 1.
@@ -117,7 +117,7 @@ class AllRangesWorkload(Workload):
         self._shape = cells * (cells + 1) // 2, cells
 
     def _refused(self, *_: Any, **__: Any) -> Any:
-        """What takes an array of the queries."""
+        """For operations that need an array of the queries."""
         raise self.refusal()
 
     gram = row_quadratic = matvec = rmatvec = to_dense = _refused
@@ -132,7 +132,7 @@ class AllRangesWorkload(Workload):
         return np.ones(self.shape[0])
 
     def refusal(self) -> InvalidInputError:
-        """The error for what takes an array of the queries."""
+        """The error for operations that need an array of the queries."""
         queries = count_text(self.shape[0])
         return InvalidInputError(
             f"{self.name} has {queries} queries, too many for an array of them; only p = 2 with"

@@ -23,25 +23,26 @@ if TYPE_CHECKING:
 
 MOST_SQUARES = 2**23
 """Products of two entries of a row that are kept, 12 bytes each: 96 MiB. With them a solution for
-200 x 100,000 with 5 % entries takes 13 s of processor time instead of more than 150."""
+200 x 100,000 with 5% entries takes 13 s of processor time instead of more than 150."""
 
 SLOWER = 32
-"""Times as long as with an entry of a matrix that a product with an entry takes here: 12,640 cells
-with 20,000 entries of 1,000 queries, 0.04 s instead of 0.7 s for A X A^T."""
+"""Time of a product per stored entry, relative to an entry of a dense matrix: 12,640 cells with
+20,000 entries of 1,000 queries take 0.04 s instead of 0.7 s for A X A^T."""
 
 DENSER, FEW, MOST_WRITTEN = 16, 8, 2**25
-"""Likewise of a product with more than a few vectors at once; entries that are written out for it,
-256 MiB: 200 x 50,000 with 20 % entries times 200 vectors takes 0.12 s instead of 0.58 s."""
+"""As SLOWER, for a product with more than FEW vectors at once; the largest number of entries of a
+matrix that is materialized for it, 256 MiB: 200 x 50,000 with 20% entries times 200 vectors takes
+0.12 s instead of 0.58 s."""
 
 
 class SparseWorkload(Workload):
-    """Queries of which most entries are zero, kept in compressed rows.
+    """Queries whose entries are mostly zero, stored in compressed rows.
 
     Args:
         matrix: a scipy sparse array or matrix of shape (m, n), in any format; entries as for
             DenseWorkload.
         name: what messages and tables call it.
-        label: what query i is called.
+        label: the label of query i.
 
     Raises:
         InvalidInputError: the matrix is not real, finite, two-dimensional and non-empty, or its
@@ -75,14 +76,14 @@ class SparseWorkload(Workload):
 
     @property
     def running_sums(self) -> RunningSums | None:
-        """The running sums of the matrix, where it is small enough to be written out."""
+        """The running sums of the matrix, if it is small enough to be materialized."""
         n = self.shape[1]
         if n > WRITTEN_CELLS or self.matrix.nnz != n * (n + 1) // 2:
             return None
         return DenseWorkload(self.to_dense()).running_sums
 
     def transposed(self) -> SparseWorkload | None:
-        """A^T, shape (n, m), where products with it take less time, or memory, than its matrix."""
+        """A^T, shape (n, m); None if products with its matrix take less time and memory."""
         turned = SparseWorkload(self.matrix.T, name=self.name)
         few = SLOWER * self.matrix.nnz < math.prod(self.shape)
         return turned if few or turned.products_of_entries is not None else None
@@ -149,7 +150,7 @@ class SparseWorkload(Workload):
         return np.asarray(self._factor_of(y).T @ y)
 
     def _factor_of(self, x: Array) -> Any:
-        """A as what products with x take less time with."""
+        """A in the form in which products with x take less time."""
         written = math.prod(self.shape) <= min(MOST_WRITTEN, DENSER * self.matrix.nnz)
         return self._written if written and x.ndim == 2 and x.shape[1] > FEW else self.matrix
 
@@ -203,7 +204,7 @@ class SparseWorkload(Workload):
 
 
 def sparse_rows(workload: Workload) -> Any:
-    """A as a scipy sparse array in rows, where it is kept as one; else None."""
+    """A as a scipy sparse array in rows if it is stored as one; else None."""
     return workload.matrix if isinstance(workload, SparseWorkload) else None
 
 
@@ -228,7 +229,7 @@ def _distinct(matrix: Any) -> tuple[Indices, Indices]:
 
 
 def check_indices(matrix: Any) -> None:
-    """ValueError where indices of a scipy matrix are out of range: they are used as addresses."""
+    """ValueError if indices of a scipy matrix are out of range: they are used as addresses."""
     if matrix.format == "coo":
         scipy.sparse.coo_array((matrix.data, matrix.coords), shape=matrix.shape)
     elif matrix.format == "dia":

@@ -1,8 +1,8 @@
-"""Workloads with a weight c for each query, diag(c) A, with what structure A has.
+"""Workloads with a weight c for each query, diag(c) A, which keep the structure of A.
 
 An error of p counts query i as c_i^p E |error_i|^p, and at p = inf as c_i times its standard
 deviation. Marginals and tables take one weight for each of them, products weights that are products
-themselves, unions those of their parts; whatever c is, A is not written out.
+themselves, unions those of their parts; A is never materialized, whatever c is.
 
 Times a power of two that brings its largest entry near 1 (`near_one`) nothing is rounded.
 Strategies of least error at p = 2 are the same for 2^k A as for A, and bounds on errors are 2^k
@@ -78,7 +78,7 @@ def weighted_parts(workload: Workload, weights: Sequence[float]) -> Workload:
 
 @singledispatch
 def times(workload: Workload, weights: Array | float) -> Workload:
-    """diag(c) A with what structure A has, for weights that are checked."""
+    """diag(c) A with the structure of A, for weights that are checked."""
     return WeightedWorkload(workload, weights, name=workload.name)
 
 
@@ -90,9 +90,9 @@ def times_parts(workload: Workload, weights: Sequence[float]) -> Workload:
 
 @singledispatch
 def near_one(workload: Workload) -> tuple[Workload, int]:
-    """2^-e A and e; A itself and 0 where its entries are within 2^(-MODERATE), 2^MODERATE.
+    """2^-e A and e; A itself and 0 if its entries are within 2^(-MODERATE), 2^MODERATE.
 
-    Only matrices can have other entries; all that is made from names is near 1.
+    Only matrices can have other entries; those of named workloads are near 1.
     """
     return workload, 0
 
@@ -136,7 +136,7 @@ class WeightedWorkload(ScaledRows, Workload):
         return self.query_weights**2 * self.workload.weighted_squares(weights)
 
     def merge(self) -> Merged:
-        """Without zero or repeated rows and columns: of the form of A where no row repeats."""
+        """Without zero or repeated rows and columns; in the form of A if no row repeats."""
         merged = self.workload.merge()
         kept = merged.row_of[merged.row_of >= 0]
         if np.unique(kept).size < kept.size or not isinstance(merged.operator, Workload):
@@ -202,7 +202,7 @@ def scaled_factors(factors: tuple[Workload, ...], scale: float) -> tuple[Workloa
 
 
 def factor_weights(rows: Sequence[int], weights: Array) -> list[Array] | None:
-    """Weights of so many queries of each factor whose products are given; None if not such."""
+    """Weights of each factor's queries whose products are the given ones; None without such."""
     table = weights.reshape(rows)
     corner = float(table.flat[0])
     vectors = []

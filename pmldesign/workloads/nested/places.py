@@ -1,4 +1,4 @@
-"""Places that nest, from a table: a column for each level, or the parent of each place.
+"""A geographic hierarchy from a table: a column for each level, or the parent of each place.
 
     state,county,tract            place,parent
     AL,Autauga,0201               US,
@@ -6,10 +6,10 @@
     DC,,0001                      Autauga,AL
 
 A line of the first form is a leaf, the levels from the outermost on; an empty field is a level that
-the place lacks. A root of all is added where the first column has several values. A column that
-has one value for each place of the level before, such as its name, is no level, unless columns are
-chosen. Keys are numbers from the first line on, and the places of a level are the different pairs
-of what is above them and their key: a few arrays for any number of them.
+the place lacks. A root is added if the first column has several values. A column that has one value
+for each place of the level before, such as its name, is not a level, unless columns are chosen.
+Keys become numbers as lines are read, and the places of a level are the different pairs of their
+parent and their key: a few arrays for any number of places.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from pmldesign_solvers.operators.operator import Flags, Indices
 from pmldesign_solvers.trees.tree import Tree
 
 EVERYWHERE = "total"
-"""The level of a root that is added."""
+"""The level of an added root."""
 LINES = 2**16
-"""Of a file that are taken together."""
+"""Lines of a file that are read together."""
 SEPARATORS = {"|": "|", "\t": "tabs", ";": ";"}
-"""Of columns in other files, and how messages call them."""
+"""Column separators in other files, and their names in messages."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +46,9 @@ class Places:
 
     Attributes:
         tree: its nodes in the order of their depth, then of the file.
-        levels: what each depth is called; a place that lacks a level counts at the next one.
+        levels: the name of each depth; a place that lacks a level counts at the next one.
         level: the level of each node, an index into `levels`, shape (N,).
-        keys: what each node is called; "" for a root that was added.
+        keys: the name of each node; "" for an added root.
     """
 
     tree: Tree
@@ -58,12 +58,12 @@ class Places:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """The levels of which places have keys: all but that of a root that was added."""
+        """The levels whose places have keys: all except that of an added root."""
         return self.levels[not self.keys[0] :]
 
     @cached_property
     def paths(self) -> tuple[tuple[str, ...], ...]:
-        """The keys of each node from the outermost level on, "" where it lacks one."""
+        """The keys of each node from the outermost level on, "" for a level that it lacks."""
         added, parents = len(self.levels) - len(self.named), self.tree.parents.tolist()
         paths: list[tuple[str, ...]] = []
         for key, level, parent in zip(self.keys, self.level.tolist(), parents, strict=True):
@@ -74,10 +74,10 @@ class Places:
         return tuple(paths)
 
     def workload(self, name: str, weights: Mapping[str, float]) -> RegionsWorkload:
-        """The count of every place, times the weight of its level (1 where none is given).
+        """The count of every place, times the weight of its level (1 by default).
 
         Raises:
-            InvalidInputError: a level that is none, or a weight that is negative or not finite.
+            InvalidInputError: an unknown level, or a weight that is negative or not finite.
         """
         unknown = sorted(set(weights) - set(self.levels))
         if unknown:
@@ -130,7 +130,7 @@ def read_places(path: str, levels: Sequence[str] | None = None) -> Places:
 
     Raises:
         FileError: it cannot be read.
-        InvalidInputError: its contents are no places, or it lacks a level.
+        InvalidInputError: its contents are not places, or it lacks a level.
     """
     name = Path(path).name
     if levels is not None:
@@ -142,11 +142,11 @@ def read_places(path: str, levels: Sequence[str] | None = None) -> Places:
 
 
 def read_levels(path: str, levels: Sequence[str]) -> list[list[str]]:
-    """The keys of some levels for each place in a .csv file, in which other columns may stand.
+    """The keys of some levels for each place in a .csv file, which can have other columns.
 
     Raises:
         FileError: it cannot be read.
-        InvalidInputError: its contents are no places, or it lacks a level.
+        InvalidInputError: its contents are not places, or it lacks a level.
     """
     with _opened(path) as (header, lines):
         if len(set(levels)) < len(levels):
@@ -162,7 +162,7 @@ def read_levels(path: str, levels: Sequence[str]) -> list[list[str]]:
 
 @contextmanager
 def _opened(path: str) -> Iterator[tuple[list[str], Iterator[list[str]]]]:
-    """The names of the columns, and the lines, of which there is one at least."""
+    """The names of the columns, and the lines, at least one."""
     name = Path(path).name
     if Path(path).exists() and not Path(path).is_file():
         raise FileError(f"{path} is no file")
@@ -214,7 +214,7 @@ def places_of(
 
     Args:
         name: for messages.
-        levels: what they are called, outermost first.
+        levels: their names, outermost first.
         rows: a key for each level, "" for one that the place lacks.
         given: whether the levels are given, or are those names in the first line of a file that
             have several places for a place of the level above.
@@ -271,7 +271,7 @@ def _numbered(count: int, rows: Iterable[Sequence[str]]) -> tuple[list[Indices],
 
 
 def _wrong_line(parents: Indices, ends: Indices, named: Flags) -> tuple[int, str] | None:
-    """The first line that is no leaf of its own, and why."""
+    """The first line that is not a distinct leaf, and why."""
     again = np.ones(len(ends), dtype=bool)
     again[np.unique(ends, return_index=True)[1]] = False
     inner = np.zeros(len(parents), dtype=bool)

@@ -2,19 +2,18 @@ r"""Counts of regions that nest: a nation, its states, their counties, and so on
 
 The regions are the nodes of a tree whose leaves are the cells; query nu is a_nu times the indicator
 1_nu of the cells below the node nu. Products with A sum up the tree, products with A^T down. Two
-columns share what stands above both, so that their squared distance is what is below on both paths,
+columns share the nodes above both, so that only the other nodes add to their squared distance,
 
     |A (e_i - e_j)|^2 = sum of a_nu^2 over the nodes above i or j, but not above both,
 
 and the largest is found on the way up: the two longest paths that meet at a node.
 
-Groups of cells with public numbers of records are places of the tree that hold every cell once.
+Groups of cells with public numbers of records are places of the tree that contain every cell once.
 
-Queries may count cells of regions that nest, whatever they were written as (`as_nested`): every
-query is the sum of some cells. They are counts of a tree where a query has its cells from one
-query before it, of which it takes a part that no other between them has: its parent is the last one
-before it that has these cells. Every cell is asked about alone, in order, so that the leaves are
-the cells.
+Queries of any form may be counts of a hierarchy of regions (`as_nested`) if every query is the sum
+of some cells. They form a tree if the cells of each query are part of one earlier query, and no
+query between the two has any of these cells: the parent of a query is the last one before it that
+has its cells. There is a query for every single cell, in order, so that the leaves are the cells.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ from pmldesign_solvers.trees.orbits import Orbits, orbits_of
 from pmldesign_solvers.trees.tree import Tree
 
 DEEPEST = 64
-"""Most queries that have a cell, on average: regions that nest deeper are left as they are."""
+"""Maximum number of queries per cell, on average: deeper hierarchies are left as they are."""
 
 
 class TreeWorkload(Workload):
-    """Counts at the nodes of a tree, whose leaves are cells or have a number of them.
+    """Counts at the nodes of a tree, whose leaves are cells or consist of several cells.
 
     Attributes:
         tree: the regions.
-        sizes: number of values of each attribute, of which a leaf has all combinations.
-        scales: a of every node, shape (N,), or of every table and node, shape (K, N); 0 for what
-            is not asked about.
+        sizes: number of values of each attribute; a leaf has a cell for each combination.
+        scales: a of every node, shape (N,), or of every table and node, shape (K, N); 0 without a
+            query.
     """
 
     tree: Tree
@@ -65,7 +64,7 @@ class TreeWorkload(Workload):
 
     @cached_property
     def orbits(self) -> Orbits:
-        """The places that no weight tells apart."""
+        """The orbits of places, which no weight distinguishes."""
         return orbits_of(self.tree, np.atleast_2d(self.scales))
 
     def row_norms(self, half: Array) -> Array:
@@ -92,9 +91,9 @@ class RegionsWorkload(TreeWorkload):
         name: how tables and messages call it.
         tree: the regions; its leaves are the cells.
         scales: a_nu >= 0 of every node, shape (N,); nodes with 0 are not asked about.
-        levels: what the levels are called, the root first.
+        levels: the names of the levels, the root first.
         level: the level of each node, shape (N,); by default its depth.
-        keys: what each node is called, shape (N,).
+        keys: the name of each node, shape (N,).
 
     Attributes:
         asked: the nodes of the queries, in increasing order, shape (m,).
@@ -205,11 +204,11 @@ def _(workload: RegionsWorkload, weights: Sequence[float]) -> RegionsWorkload:
 
 
 def tops_of(tree: Tree, public: Public, plain: int = 1) -> Flags | None:
-    """The places whose cells are the groups, shape (P,); None where groups are no such.
+    """The places whose cells are the groups, shape (P,); None if the groups are not places.
 
     Args:
         tree: the regions.
-        public: what is public.
+        public: the invariants.
         plain: the number of cells of each leaf.
     """
     if public.kind == "records":
@@ -233,7 +232,7 @@ def tops_of(tree: Tree, public: Public, plain: int = 1) -> Flags | None:
 
 
 def groups_below(tree: Tree, counted: Indices) -> tuple[Indices, bool]:
-    """The groups of cells that the sums of some nodes tell apart, and whether they tell each sum.
+    """The groups of cells that sums of some nodes distinguish, and if these determine group sums.
 
     Args:
         tree: the regions.
@@ -253,7 +252,7 @@ def groups_below(tree: Tree, counted: Indices) -> tuple[Indices, bool]:
 
 
 def as_nested(workload: Workload) -> Workload:
-    """The same queries as counts of regions, where they nest and are many; else as they are."""
+    """The queries as counts of regions if they are nested and many; otherwise unchanged."""
     cells = workload.shape[1]
     if not REGION_CELLS < cells <= workload.shape[0]:
         return workload
@@ -297,7 +296,7 @@ def _rows(part: Workload) -> Any:
 
 
 def _parents(matrix: Any) -> Indices | None:
-    """The parent of every query, after that of a root where no query is one; None without tree."""
+    """The parent of every query, after an added root if no query is one; None without a tree."""
     matrix = matrix.tocsr()
     bounds, cells, n = matrix.indptr, matrix.indices, matrix.shape[1]
     added = int(bounds[1] - bounds[0] < n)

@@ -40,9 +40,9 @@ class RegionTable:
     """One table at some nodes.
 
     Attributes:
-        name: what the user called it.
+        name: the user's name for it.
         table: the attributes, in increasing order.
-        nodes: where it is asked for, in increasing order, shape (k,).
+        nodes: the nodes with this table, in increasing order, shape (k,).
         scales: a_nu > 0 of each, shape (k,).
     """
 
@@ -59,12 +59,12 @@ class RegionTablesWorkload(TreeWorkload):
         name: how tables and messages call it.
         tree: the regions.
         sizes: number of values of each attribute.
-        parts: what is asked for, in the order of the queries.
+        parts: the tables at nodes, in the order of the queries.
         queries: those of each ordered attribute, of entries 0 and 1.
 
     Attributes:
         tables: the different tables, K of them.
-        scales: a of every table and node, shape (K, N); 0 for what is not asked about.
+        scales: a of every table and node, shape (K, N); 0 without a query.
 
     Raises:
         InvalidInputError: no part, a part without a node, or one table at a node twice.
@@ -114,7 +114,7 @@ class RegionTablesWorkload(TreeWorkload):
         ]
 
     def by_node(self, weights: Array) -> list[Array] | None:
-        """Weights of queries, shape (m,), as those of nodes; None where they tell values apart."""
+        """Weights of queries, shape (m,), as those of nodes; None if they differ within a node."""
         parts = self.split(weights)
         alike = all((part == part[:, :1]).all() for part in parts)
         return [part[:, 0] for part in parts] if alike else None
@@ -273,13 +273,13 @@ def table_distances(
 
 
 def farthest_tables(tree: Tree, of_nodes: Array, apart: Array, tops: Flags | None = None) -> float:
-    """The largest sum of what two cells do not share, from what one cell counts, (K, N).
+    """The largest distance of two cells, from the amounts of single cells, shape (K, N).
 
     Args:
         tree: the regions.
-        of_nodes: what the rows of a table at a node count in one cell.
+        of_nodes: the amount that the rows of a table at a node add for one cell.
         apart: by how many times that two cells differ there, below both, shape (K,).
-        tops: places, shape (P,), one of which is to be above both cells; None for the root.
+        tops: places, shape (P,); one of them must be above both cells. None for the root.
     """
     return tree.farthest(of_nodes.sum(axis=0), (of_nodes.T * apart).T.sum(axis=0), tops)
 

@@ -1,1 +1,1 @@
-"""Workloads over attributes: one class, its constructors, and what its terms tell."""
+"""Workloads over attributes: one class, its constructors, and the properties of its terms."""

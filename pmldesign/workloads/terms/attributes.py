@@ -86,12 +86,12 @@ def attribute_set(
 def require_different(
     kind: str, sets: Sequence[tuple[int, ...]], keys: Sequence[Hashable] = ()
 ) -> None:
-    """Refuse a set that is there twice, and too few or too many of them.
+    """Refuse repeated sets, and too few or too many of them.
 
     Args:
-        kind: what messages call a set.
+        kind: the name of a set in messages.
         sets: of attributes.
-        keys: what tells them apart; by default themselves.
+        keys: the keys that distinguish them; by default the sets themselves.
     """
     numbers: dict[Hashable, int] = {}
     for number, (subset, key) in enumerate(zip(sets, keys or sets, strict=True)):

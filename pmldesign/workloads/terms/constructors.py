@@ -1,4 +1,4 @@
-"""Workloads over attributes by what they are made of: products, unions, marginals and tables."""
+"""Workloads over attributes from their parts: products, unions, marginals and tables."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ def over_attributes(
 
 
 def common_sizes(domains: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """The finest attributes of which those of all parts are made.
+    """The attributes that all parts share once neighbouring ones are joined, as fine as possible.
 
     Cells are in the order of np.kron, so that neighbouring attributes of a and b values are one of
-    a b values, and attributes are told by the products of all before them.
+    a b values, and the product of all sizes before an attribute determines its position.
 
     Returns:
         Their sizes; None for parts on different cells, with no boundary in common, or that join
@@ -142,7 +142,7 @@ def common_sizes(domains: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
 
 
 def finest_sizes(domains: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The sizes of the attributes of which all that are listed may consist."""
+    """The sizes of the coarsest attributes that compose the attributes of every domain."""
     if len(set(domains)) == 1:
         return domains[0]
     cuts = sorted({1}.union(*(accumulate(domain, operator.mul) for domain in domains)))

@@ -2,7 +2,7 @@ r"""Workloads as terms over attributes of given sizes.
 
 Cells are in the order of np.kron, so that an attribute of a b values is the same as neighbouring
 attributes of a and b values. Attributes of two domains form components: with s the product of the
-sizes up to an attribute, a component ends where both domains have the same s. What a term asks
+sizes up to an attribute, a component ends where both domains have the same s. The queries of a term
 about attributes of a component in one domain are queries about all its attributes in the other.
 
 A product whose first factor has several terms has as many, in the order of the rows.
@@ -121,7 +121,7 @@ class _Over:
         self._kept: list[Workload] = []  # so that their ids stay theirs
 
     def terms(self, terms: Sequence[Term]) -> tuple[Term, ...] | None:
-        """The terms over the second domain; None if there are none."""
+        """The terms over the second domain; None if they do not exist."""
         if self._domain == self._sizes:
             return tuple(terms)
         moved = [self._term(term) for term in terms]

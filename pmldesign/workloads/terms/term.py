@@ -48,7 +48,7 @@ class Term:
     Args:
         weight: c > 0.
         queries: Q_g for each group g, in increasing order.
-        name: what the user called it; "" for nothing.
+        name: the user's name for it; "" without one.
 
     Attributes:
         attributes: all that are in a group.
@@ -108,8 +108,8 @@ class Term:
             ones: whether all are 1.
 
         Returns:
-            Shape (cells of counted groups, k', k'), k' cells of all others; 1 in place of the
-            first where it is the same for all.
+            Shape (cells of counted groups, k', k'), k' cells of all others; the first dimension
+            is 1 if the matrix is the same for all.
         """
         others = self._others
         if ones:
@@ -165,7 +165,7 @@ class Term:
     def longest_difference(self) -> float:
         """Largest squared distance of two columns of the table without the weight, rounded up.
 
-        A bound above it for products of which a factor has more than GRAM_CELLS cells.
+        An upper bound for products with a factor of more than GRAM_CELLS cells.
         """
         factors = [*self.queries.values()]
         if self.counts:

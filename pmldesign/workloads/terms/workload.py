@@ -132,7 +132,7 @@ class TermsWorkload(Workload):
 
     @cached_property
     def repeats(self) -> bool:
-        """Whether two terms ask the same, but for their weights."""
+        """Whether two terms have equal queries except for their weights."""
         return len(set(self.kinds)) < len(self.terms)
 
     @cached_property
@@ -442,7 +442,7 @@ def _way_of(ways: list[Workload], queries: Workload) -> int:
 
 
 def _equal(first: Workload, second: Workload) -> bool:
-    """Whether two workloads ask the same, as far as that is cheap to tell."""
+    """Whether two workloads have equal queries, as far as that is cheap to determine."""
     if first is second or first.shape != second.shape:
         return first is second
     return (asks_counts(first) and asks_counts(second)) or (
@@ -498,7 +498,7 @@ def _(workload: TermsWorkload) -> int:
 
 
 _total = lru_cache(maxsize=128)(total_of)
-"""One object for all terms, as what is found for a factor is remembered."""
+"""One object for all terms, as results for a factor are cached."""
 
 
 def factors_of(term: Term, domain: Sequence[int]) -> tuple[Workload, ...]:
@@ -541,7 +541,7 @@ def _on(used: Sequence[int], workload: TermsWorkload) -> TermsWorkload:
 
 
 def _with_weights(term: Term, weights: Array) -> Term | None:
-    """A term whose queries have weights; None where they are no product."""
+    """A term whose queries have weights; None if the weights are not a product."""
     if (weights == weights[0]).all():
         return term.times(float(weights[0]))
     vectors = factor_weights([queries.shape[0] for queries in term.queries.values()], weights)
