@@ -167,8 +167,8 @@ def compare_all(
         guarantees: the noise is calibrated to each; None for a scale equal to the sensitivity.
         noise: "gaussian", "laplace", or "auto" for the better one of those that can meet the
             guarantee, for each strategy and p (Gaussian without a guarantee).
-        leave_out: leave out strategies that cannot answer a workload, or are too large for it,
-            and say so in `Comparison.left_out`; otherwise they are an error.
+        leave_out: leave out strategies that cannot answer a workload, or are too large for it, and
+            list them in `Comparison.left_out`; otherwise they are an error.
         jobs: number of processes; more than one needs joblib (the jobs extra).
         announce: called with a line of text after every piece of work.
         known: queries whose answers are public and not protected: "total", or whatever

@@ -1,4 +1,4 @@
-"""A study: workloads x sizes x p x guarantees x strategies, as a TOML file says it.
+"""A study: workloads x sizes x p x guarantees x strategies, as described in a TOML file.
 
     workloads = ["prefix:{n}", "parity:6,3", "workload.npy"]
     n = [10, 100, 1000]               # or { from = 10, to = 1000, count = 7 }
@@ -116,7 +116,7 @@ class Study:
 
 
 def read_study(source: Mapping[str, Any] | str | os.PathLike[str]) -> Study:
-    """A study from a TOML file, or from what such a file would hold.
+    """A study from a TOML file, or from the content of such a file.
 
     Raises:
         FileError: the file cannot be read, or is no TOML.
@@ -216,7 +216,7 @@ def _strategy(name: str, folder: Path) -> tuple[str | Strategy, str]:
         return renamed(read_strategy(folder / name), name), _digest(folder / name)
     listed = {*DESIGNED, *(entry.name for entry in BASELINES), "tree", "weighted-tree"}
     if name.partition(":")[0] not in listed:
-        baseline(name, as_workload("total:1"), others=DESIGNED)  # says what there is
+        baseline(name, as_workload("total:1"), others=DESIGNED)  # lists the available names
     return name, name
 
 
@@ -297,7 +297,7 @@ def demands_of(value: Any, relation: Neighbours, folder: Path) -> list[Demand]:
     Args:
         value: a text, or a list of texts.
         relation: of those that do not name one.
-        folder: where files of alpha are looked for.
+        folder: searched for files of alpha.
 
     Raises:
         FileError: a file that cannot be read.

@@ -51,7 +51,7 @@ class Sweep(Drawn, Displayed):
         rows: how many the study has.
         present: how many of them the file had before.
         computed: how many were added.
-        refused: how many of all have no numbers, and a status that says why.
+        refused: how many of all have no numbers, and a status with the reason.
         stopped: how many of all rest on a norm that was not found to the gap asked for.
         lost: how many are missing because their worker died twice.
         interrupted: whether Ctrl-C ended it early.
@@ -72,7 +72,7 @@ class Sweep(Drawn, Displayed):
         return self.present + self.computed == self.rows
 
     def to_records(self) -> list[dict[str, Any]]:
-        """A dictionary for every row that the file has; None for what does not apply.
+        """A dictionary for every row that the file has; None for columns that do not apply.
 
         Raises:
             FileError: the file cannot be read any more.

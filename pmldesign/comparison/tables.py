@@ -1,8 +1,8 @@
 """The rows of one workload at one p, for all guarantees of one relation of neighbours.
 
 They share the strategy of least norm and its certificate, so they are computed together, in one
-process: first the rows of strategies that are given or named, so that what cannot be compared is
-refused before a solver runs, then those of designs.
+process: first the rows of strategies that are given or named, so that strategies that cannot be
+compared are refused before a solver runs, then those of designs.
 """
 
 from __future__ import annotations

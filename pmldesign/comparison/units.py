@@ -2,7 +2,7 @@
 
 They share the certified norm, from which the strategies, the ratios and the bounds of all of them
 follow, so they are computed together, in one process, with one thread: then they are the same
-wherever that is. A row that cannot be computed says why in its status.
+wherever that is. A row that cannot be computed has the reason in its status.
 """
 
 from __future__ import annotations

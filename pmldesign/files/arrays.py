@@ -119,7 +119,7 @@ def read_sparse(handle: IO[bytes], arrays: Archive) -> Any:
     from pmldesign.workloads.sparse import check_indices
 
     shape = whole_numbers("shape", arrays["shape"])
-    for name in {*arrays.names} & INDEX_ARRAYS:  # what scipy reads again is sound
+    for name in {*arrays.names} & INDEX_ARRAYS:  # arrays that scipy reads again are sound
         whole_numbers(name, arrays[name])
     if len(shape) != 2 or min(shape) < 1:
         raise InvalidInputError(f"a workload is a matrix, got shape {tuple(shape)}")

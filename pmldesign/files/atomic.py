@@ -49,7 +49,7 @@ def check_writable(path: PathName, what: str = "", *endings: str) -> None:
 
     Args:
         path: of the file.
-        what: it is to hold, where only some endings will do.
+        what: content of the file, if only some endings are accepted.
         endings: those.
 
     Raises:

@@ -36,7 +36,7 @@ def kind_of(path: PathName) -> Literal["matrix", "strategy", "measurements", "js
             return _kind_of_store(str(path), start)
         if ending == ".npz":
             handle.seek(0)
-            with suppress(Exception):  # a damaged file may raise anything: its reader says what
+            with suppress(Exception):  # any error of a damaged file: its reader reports it
                 arrays = Archive(handle)
                 if "header" in arrays:
                     header = json.loads(str(arrays["header"]))

@@ -37,7 +37,7 @@ NUMBER = re.compile(rb"[-+]?((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|inf|infinity|nan)"
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What the first line and the size line say."""
+    """The content of the first line and the size line."""
 
     sparse: bool
     pattern: bool

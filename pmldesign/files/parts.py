@@ -1,4 +1,4 @@
-"""What strategies in files are made of: each part says which arrays it is, and reads them back.
+"""The parts of strategies in files: each part makes its arrays, and reads them back.
 
 Numbers of things are whole numbers. Sets, such as the attributes of tables, are rows that are
 filled up with -1; a list of matrices is `name_0`, `name_1` ...

@@ -12,9 +12,9 @@ the numbers are checked: everything else follows from R and the workload, and is
 matrix.
 
 Strategies with structure are written as their parts (`files.structures`): those for streams and for
-tables always, others where R or L would have more than WRITTEN_ENTRIES entries. For more queries
-than cells, if L would have more entries than that, `strategy` and `right_inverse` (R^+, n x r) take
-the place of `reconstruction`; R R^+ R = R is checked when it is read, and L = A R^+.
+tables always, others if R or L would have more than WRITTEN_ENTRIES entries. For more queries than
+cells, if L would have more entries than that, `strategy` and `right_inverse` (R^+, n x r) take the
+place of `reconstruction`; R R^+ R = R is checked when it is read, and L = A R^+.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array
 
 WRITTEN_ENTRIES = 2**22
-"""Largest R and L of a product that are written out (32 MiB each): the inverse of one of
+"""Largest R and L of a product that are written as matrices (32 MiB each): the inverse of one of
 4096 x 4096 that is read back takes most of a minute."""
 INVERSE_TOLERANCE = 1e-6
 """Of R R^+ R - R when a file is read, relative to R: float64 writes it to 1e-9 or better."""
@@ -73,7 +73,7 @@ def write_strategy(
 
     Raises:
         FileError: the path is no .npz, or cannot be written.
-        InvalidInputError: the strategy is too large to be written out.
+        InvalidInputError: the strategy is too large to be materialized.
     """
     if mechanism is not None:
         instance("mechanism", mechanism, Mechanism, "what `pmldesign.mechanism` returns")
@@ -102,7 +102,7 @@ def strategy_content(design: Design | Mechanism) -> tuple[dict[str, Any], dict[s
     """The header and the arrays of a strategy, without noise and bounds.
 
     Raises:
-        InvalidInputError: the strategy is too large to be written out.
+        InvalidInputError: the strategy is too large to be materialized.
     """
     workload = answered_workload(design)
     form, arrays = _arrays(design, workload)
@@ -241,7 +241,7 @@ def _arrays(design: Design | Mechanism, workload: Workload) -> tuple[str | None,
 
 
 def _duals(design: Design) -> dict[str, Any]:
-    """U and w, factor by factor where a product has too many queries or cells for vectors."""
+    """U and w, factor by factor if a product has too many queries or cells for vectors."""
     pairs = design.dual_factors
     of_pairs = len(pairs) > 1 and any(w.ndim > 1 for _, w in pairs)
     if len(pairs) == 1 or (not of_pairs and math.prod(u.size for u, _ in pairs) <= WRITTEN_ENTRIES):

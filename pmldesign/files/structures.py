@@ -105,11 +105,11 @@ class Form:
 
 
 def form_for(strategy: Strategy, *, large: bool) -> Form | None:
-    """How a strategy is written; None for one that is written out.
+    """The form in which a strategy is written; None for one that is written as matrices.
 
     Args:
         strategy: any.
-        large: whether its matrices are too large to be written out.
+        large: whether its matrices are too large to be written.
     """
     form = next((form for form in FORMS if form.kind is type(strategy)), None)
     return form if form and (form.always or large or strategy.public) else None

@@ -25,7 +25,7 @@ from pmldesign.workloads.terms.over import crossed_over, terms_over
 from pmldesign.workloads.weighting import weighted
 
 MOST_ENTRIES = 2**24
-"""Entries of a workload that is written out to be checked."""
+"""Entries of a workload that is materialized to be checked."""
 CHECKED_CELLS = 4096
 """Cells up to which the Gram matrix of a larger workload is."""
 SUMS_CELLS = 2**21

@@ -38,7 +38,7 @@ Note = Callable[[str], None]
 STANDARD_INPUT = 2**28
 """Most bytes of standard input (256 MiB), which may have no end; a file may be larger."""
 FINGERPRINT_COLUMNS = 64
-"""Columns that are written out at a time."""
+"""Columns that are materialized at a time."""
 FINGERPRINT_ENTRIES = 2**26
 """Largest workload that is hashed: 512 MiB, a second or two."""
 WIDE = 8
@@ -127,11 +127,11 @@ def write_workload(path: PathName, workload: Workload) -> None:
     Args:
         path: .npy, .npz (compressed, the array is called "workload"), .csv or .mtx (in
             coordinates if the workload is sparse); an existing file is replaced at the end.
-        workload: what to write.
+        workload: the workload to write.
 
     Raises:
         FileError: the extension is another one, or the file cannot be written.
-        InvalidInputError: the matrix is too large to be written out.
+        InvalidInputError: the matrix is too large to be materialized.
     """
     instance("workload", workload, Workload, "a Workload (pmldesign.workload makes one)")
     writer = _WRITERS[_extension(as_path(path))]

@@ -3,7 +3,7 @@
 Of the kinds of noise that can meet the guarantee, each at the scale that it asks for
 (`privacy.calibration`), the one of smaller error. Without a guarantee the scale is the sensitivity
 itself, so that errors compare strategies: that is 1/2-zCDP for Gaussian noise and 1-DP for Laplace
-noise. `compose` says what several satisfy together (`privacy.composition`).
+noise. `compose` gives the joint guarantee of several (`privacy.composition`).
 
 Integer measurements can have integer-valued Laplace noise (`discrete`), with smaller errors. The
 other privacy definitions are then lost: the loss of one step of 1 is randomized response, and only
@@ -43,7 +43,7 @@ from pmldesign.workloads import Workload, WorkloadLike, as_workload
 
 NoiseChoice = Literal["auto", "gaussian", "laplace", "integer-laplace", "cube"]
 LEAST_GAIN = 0.05
-"""Of standard deviations, for which the own grid is taken unasked."""
+"""Reduction of standard deviations for which integer-valued noise is chosen by default."""
 LEAST_EPSILON = 1.0
 """Up to which the gain is less."""
 BEYOND = 1e-9
@@ -66,8 +66,8 @@ def mechanism(
     """Put the noise on a strategy that a guarantee asks for.
 
     Args:
-        strategy: R, shape (r, n): a factorization (what `factorize` gives), a Strategy, the name of
-            a baseline such as "tree", or a matrix.
+        strategy: R, shape (r, n): a factorization (from `factorize`), a Strategy, the name of a
+            baseline such as "tree", or a matrix.
         workload: A, shape (m, n), whatever `as_workload` takes; None for that of the factorization.
         guarantee: that the noise meets; None for a scale equal to the sensitivity.
         noise: "gaussian", "laplace", "integer-laplace" (for measurements that are integers times a
@@ -121,7 +121,7 @@ def mechanism(
 
 
 def require_cells(guarantee: Guarantee | None, workload: Workload) -> None:
-    """Refuse a guarantee about cells where records are mixtures of cells.
+    """Refuse a guarantee about cells if records are mixtures of cells.
 
     Raises:
         InvalidInputError: it is PML, and the workload has a schema with numbers.
@@ -183,8 +183,8 @@ def calibrated(
 def smallest_error(mechanisms: Sequence[Mechanism], p: float) -> Mechanism:
     """The one of smallest error at p, the first of equal ones; those far off are not evaluated.
 
-    A product strategy that is too large to be written out has no error under Laplace noise but at
-    p = 2 and inf; among several mechanisms it is then left out.
+    A product strategy that is too large to be materialized has no error under Laplace noise except
+    at p = 2 and inf; among several mechanisms it is then left out.
 
     Raises:
         InvalidInputError: the only mechanism has no error that can be computed.
@@ -331,7 +331,7 @@ def compose(releases: Sequence[Mechanism | PrivacyCurve]) -> PrivacyCurve:
         The curve of all together, rounded up: `.mu`, `.rho`, `.epsilon(delta)` and so on.
 
     Raises:
-        InvalidInputError: none, or different neighbours or known answers.
+        InvalidInputError: no mechanisms, or different neighbours or invariants.
     """
     instance("releases", releases, list | tuple, "a list of mechanisms, or of their `privacy`")
     for place, release in enumerate(releases):

@@ -55,7 +55,7 @@ EXACT = 1e-9
 LARGEST_ENTRY = 2**20
 """Of Z: beyond that the noise is many units wide, and a finer grid as good."""
 MOST_ENTRIES = 2**23
-"""Of R, which is written out."""
+"""Of R, which is materialized."""
 SAME = 1e-12
 """Relative error within which a quotient of entries counts as a whole number."""
 
@@ -176,7 +176,7 @@ def _reach(whole: Array, scale: float) -> float:
 
 
 def _log_moment_of_one(scale: float, p: float) -> float | None:
-    """Logarithm of E |eta|^p; None where the sum is too long."""
+    """Logarithm of E |eta|^p; None if the sum is too long."""
     last = math.ceil(scale * (2 * p + 80) + 2)
     if last > MOST_TERMS:
         return None
@@ -206,7 +206,7 @@ def _log_even_moments(rows: Array, scale: float, order: int) -> Array:
 
 
 def _log_moment_by_law(row: Array, scale: float, p: float) -> float | None:
-    """Logarithm of E |V|^p of a row; None where rounding is more than EXACT of it."""
+    """Logarithm of E |V|^p of a row; None if rounding is more than EXACT of it."""
     law = _law(row[row > 0], scale)
     if law is None:
         return None

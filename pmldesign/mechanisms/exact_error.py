@@ -122,7 +122,7 @@ class Mechanism(Drawn, Displayed):
 
     @property
     def privacy(self) -> PrivacyCurve:
-        """What the noise satisfies in every currency, for the neighbours of the sensitivity."""
+        """The guarantee in every privacy definition, for the neighbours of the sensitivity."""
         sampling = self.strategy.sampling
         if sampling is not None:
             return sampling.curve(self.sensitivity, self.scale)

@@ -1,4 +1,4 @@
-"""Pictures of comparisons: bars, or lines over what varies, and words about both."""
+"""Pictures of comparisons: bars, or lines over varying numbers, and words about both."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ KINDS: Mapping[tuple[str, str | None], str] = {
     ("pml", "slack"): "pointwise maximal leakage (slack)",
     ("pml", "envelope"): "pointwise maximal leakage (envelope)",
 }
-"""By the kind of a guarantee and what its delta is."""
+"""By the kind of a guarantee and the meaning of its delta."""
 
 
 @styled
 def comparisons_figure(comparisons: Sequence[Comparison]) -> Figure:
-    """The error of each strategy: bars, or lines over what varies.
+    """The error of each strategy: bars, or lines over varying numbers.
 
     Lines are over the cells of families of workloads, else over the first number of AXES that
     varies, and show the error per query, err_p / m^(1/p). Other numbers that vary have a panel for

@@ -76,7 +76,7 @@ def strategy_figure(strategy: Strategy) -> Figure | None:
     """The matrix R and its Gram matrix, or those of the factors of a product.
 
     Returns:
-        None for a strategy that is not written out: its structure is all there is to see.
+        None for a strategy that is not dense: only its structure could be shown.
     """
     from matplotlib.figure import Figure
 

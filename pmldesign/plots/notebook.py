@@ -1,6 +1,6 @@
 """What a notebook shows: a picture of whatever has one, and progress where people wait.
 
-A picture is what `plot`, and the method of that name, return.
+Pictures are returned by `plot`, and by the method of that name.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def estimated(
     public: PublicCounts | None,
     like: Workload | None = None,
 ) -> Estimate:
-    """What the measurements say, with the numbers of records that are public.
+    """Answers by the measurements, with the numbers of records that are public.
 
     Args:
         strategy: whose L makes answers.

@@ -351,14 +351,14 @@ def _of_image(measured: Strategy, image: Image, exponent: int) -> Lattice:
 
 
 def _distortion(strategy: Strategy, step: float) -> float:
-    """The part by which distances of columns grow where every entry may grow by a step."""
+    """The part by which distances of columns grow if every entry can grow by a step."""
     rows = strategy.shape[0]
     sizes: dict[Norm, float] = {"l1": rows, "l2": math.sqrt(rows)}
     return max(step * size / _farthest(strategy, norm) for norm, size in sizes.items())
 
 
 def _farthest(strategy: Strategy, norm: Norm) -> float:
-    """The distance of two columns, or the length of one where all are the same."""
+    """The distance of two columns, or the length of one if all are the same."""
     apart = strategy.sensitivity_under(Neighbours.REPLACE, norm)
     return apart or strategy.sensitivity_under(Neighbours.ADD_REMOVE, norm)
 

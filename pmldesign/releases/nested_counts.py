@@ -1,4 +1,4 @@
-r"""Non-negative and whole counts of places that nest, closest to released ones, exactly.
+r"""Non-negative and integer hierarchical counts, closest to released ones, exactly.
 
 **Non-negative.** With X_nu the sum of the cells x >= 0 below the node nu, the least sum a_nu^2
 (X_nu - t_nu)^2 / 2 is found up the tree and down again. The best parts of a whole have the same

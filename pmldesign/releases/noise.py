@@ -292,7 +292,7 @@ def exact_noise(mechanism: Mechanism, *, denominator: int = 1) -> ExactNoise:
 
 
 def require_cells(guarantee: Guarantee) -> None:
-    """Refuse a guarantee about cells where records are mixtures of cells.
+    """Refuse a guarantee about cells if records are mixtures of cells.
 
     Raises:
         InvalidInputError: it is PML.
@@ -340,7 +340,7 @@ def calibrated_on(
 
 
 def require_agreement(noise: ExactNoise) -> None:
-    """Ask the library that samples what its noise protects, before anything is spent.
+    """Check with the sampling library what its noise protects, before anything is spent.
 
     Raises:
         PmldesignError: it is not installed, or its privacy map promises less than this module.

@@ -152,7 +152,7 @@ def cut_intervals(
 
 
 def require_whole_cells(schema: Schema | None, public: Public) -> None:
-    """Refuse whole cells where numbers are spread over cells, or have to add up to several tables.
+    """Refuse integer cells if numbers are spread over cells, or have to add up to several tables.
 
     Raises:
         InvalidInputError: either.

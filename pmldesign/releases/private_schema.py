@@ -56,12 +56,12 @@ OTHER = "other"
 Counts = tuple[Counter[str], Counter[tuple[float, float]]]
 """How many records have each value of a column, and each range of numbers."""
 MOST_COVERED = 0.5
-"""Keys are drafted where their counts are at least this part of those of the ranges."""
+"""Keys are drafted if their counts are at least this part of those of the ranges."""
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The noise of all counts, and from where on they are published.
+    """The noise of all counts, and the threshold from which they are published.
 
     Attributes:
         scale: b.
@@ -103,7 +103,7 @@ def private_draft(
         promise: epsilon and delta of all of it, for add-remove neighbours.
         columns: that are looked at; None for all. Their names count as public.
         ledger: that pays.
-        output: where the draft is written as JSON.
+        output: path of the draft, in JSON.
         sampler: another one is for tests alone, and gives no privacy.
 
     Raises:

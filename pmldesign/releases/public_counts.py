@@ -178,7 +178,7 @@ def groups_of(public: Public) -> tuple[tuple[Indices | slice, ...], tuple[int, .
 
 
 def counted(public: Public, counts: Integers) -> PublicCounts | None:
-    """The public numbers in a histogram; None where nothing is public."""
+    """The public numbers in a histogram; None if nothing is public."""
     groups, shares = groups_of(public)
     if not groups:
         return None

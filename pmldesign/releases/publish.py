@@ -224,7 +224,7 @@ def require_whole_groups(schema: Schema, queries: Workload) -> None:
         kept = [size if i in table else 1 for i, size in enumerate(schema.sizes)]
         partitions.append(np.broadcast_to(np.arange(math.prod(kept)).reshape(kept), schema.sizes))
     if public.groups is not None:
-        every = np.full(math.prod(schema.sizes), -1)  # what cannot be is in no group
+        every = np.full(math.prod(schema.sizes), -1)  # impossible cells are in no group
         every[slice(None) if schema.possible is None else schema.possible] = public.groups
         partitions.append(every.reshape(schema.sizes))
     for groups, (i, attribute) in product(partitions, numbers):
@@ -295,7 +295,7 @@ def release(
             plan has, or "laplace" for a fine grid; None for that of the mechanism.
         counted: whether the file of people has combinations of values with counts, as the query of
             `pmldesign schema sql` returns them.
-        sampler: another one is for tests alone; the manifest then says that nothing is private.
+        sampler: another one is only for tests; the manifest then states that nothing is private.
 
     Raises:
         InvalidInputError: data, schema and mechanism do not fit together, or are out of range.

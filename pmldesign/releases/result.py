@@ -119,7 +119,7 @@ class Release(Drawn, Displayed):
         return (Path(path), manifest_path(path), *(beside_path(path, name) for name in beside))
 
     def _beside(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], ...]]]:
-        """Smaller tables in files of their own, by what these are called."""
+        """Smaller tables in files of their own, by their names."""
         yield "known", self.known
 
 
@@ -329,7 +329,7 @@ def _plain(text: str) -> str:
 
 
 def table_bytes(path: PathName, table: ReleasedTable) -> bytes:
-    """The table as the ending of a path says."""
+    """The table in the format of the ending of a path."""
     content = io.BytesIO()
     if Path(path).suffix.lower() == ".csv":
         table.write_csv(content)

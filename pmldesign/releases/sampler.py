@@ -70,7 +70,7 @@ def draw(noise: Noise, scale: float, count: int) -> Integers:
 
 
 def privacy_map(noise: Noise, scale: float, sensitivity: int) -> float:
-    """What OpenDP says of the noise: epsilon (Laplace), or rho of zCDP (Gaussian).
+    """The guarantee of the noise by OpenDP: epsilon (Laplace), or rho of zCDP (Gaussian).
 
     Args:
         noise: its kind.

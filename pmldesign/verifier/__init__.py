@@ -1,4 +1,4 @@
-"""Checks what files claim, by code that shares nothing with the solvers.
+"""Checks the claims of files, by code that shares nothing with the solvers.
 
 Nothing here imports the solvers, the strategies or the privacy of this project:
 `docs/guides/verification.md` lists the definitions that it is written from. Numbers are balls

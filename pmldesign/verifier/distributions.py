@@ -30,7 +30,7 @@ from pmldesign.verifier.report import Checks, Header
 OF_BALL = arb(1) / 20
 """Part of the probability of failure that is the ball's."""
 SAMPLE = {"records", "confidence", "radius", "counts"}
-"""What is said of a sample."""
+"""Keys of a sample."""
 LOWERED = 4e-9
 """Limits and radii may be weaker by this part of them."""
 

@@ -1,4 +1,4 @@
-r"""Guarantees as files have them: the numbers of each kind, their sentence, and what noise loses.
+r"""Guarantees in files: the numbers of each kind, their sentence, and the loss of noise.
 
 The words are those of the definitions, with {about}: how neighbours differ, or under PML the
 assumption about records. A sentence is written again from the numbers and compared as a whole.

@@ -36,7 +36,7 @@ from pmldesign.verifier.guarantees import gaussian_profile
 from pmldesign.verifier.report import Header
 
 MOST_COLUMNS, STRAIGHT = 24, 1e-11
-"""On a line, for which the slack is computed exactly, and what distances may be off by."""
+"""On a line, for which the slack is computed exactly, and the largest error of distances."""
 FAR = 40.0
 """Standard deviations: beyond there is less than 1e-300."""
 

@@ -47,7 +47,7 @@ LAWS = {
     "discrete cube": ("cube", "the l_inf norm, in units", "epsilon", "linf"),
     "discrete gaussian": ("gaussian", "the squared l2 norm, in squared units", "delta", "l2"),
 }
-"""Of each law of noise: the noise, what its sensitivity is of, its loss under PML and its norm."""
+"""Of each law of noise: the noise, the kind of its sensitivity, its loss under PML and its norm."""
 PARTS = {
     "": "format pmldesign workload queries cells guarantee noise lattice intervals post_processing"
     " sha256 asked? records? suppress? if_alpha_is_wrong? distances?",

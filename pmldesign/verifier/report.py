@@ -23,7 +23,7 @@ import numpy as np
 
 Header = Mapping[str, Any]
 Arrays = Mapping[str, Any]
-"""What a file says, or some of it, by names; and its arrays."""
+"""The content of a file, or a part of it, by names; and its arrays."""
 KEY = "sha256"
 """Of the digest in a header."""
 OBJECT = "object"
@@ -31,13 +31,13 @@ OBJECT = "object"
 WEAKER = 1e-6
 """A claimed bound may be weaker than the proved one by this part of it, never stronger."""
 WEAKER_LOSS = 1e-5
-"""The loss that a file says is achieved may be above the exact one by this part."""
+"""The achieved loss in a file may be above the exact one by this part."""
 AGREEMENT = 1e-9
 """A value that is claimed and the value that is computed agree to this part of it."""
 
 
 class Verdict(StrEnum):
-    """The three things that can be said about a claim."""
+    """The three verdicts about a claim."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -46,7 +46,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A claim of a file and what became of it.
+    """A claim of a file and its verdict.
 
     Attributes:
         name: of the number or property.
@@ -108,7 +108,7 @@ class Verification:
 
     @property
     def unchecked(self) -> tuple[Check, ...]:
-        """The claims that nothing was said about."""
+        """The claims that were not checked."""
         return tuple(check for check in self.checks if check.verdict is Verdict.UNCHECKED)
 
 

@@ -35,17 +35,17 @@ WEAKEST = 1e-9
 
 
 class HiddenError(ArithmeticError):
-    """Rounding may be more of a number than a millionth: nothing is said about it."""
+    """Rounding may be more of a number than a millionth: it is then not checked."""
 
 
 def left_of(whole: Array, part: Array, off: Array, known: Any = False) -> Array:
-    """What is left of variances where a part of them is known.
+    """The remainder of variances if a part of them is known.
 
     Args:
         whole: variances.
         part: of these.
-        off: what rounding may add to the difference.
-        known: where nothing is left.
+        off: the largest effect of rounding on the difference.
+        known: whether nothing remains, for each.
 
     Raises:
         HiddenError: rounding may be too much of a difference.

@@ -27,7 +27,7 @@ def read_archive(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The header and the arrays of a strategy file.
 
     Raises:
-        FileError: missing, unreadable, or no such file.
+        FileError: missing, unreadable, or of another kind.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -67,7 +67,7 @@ def read_object(path: Path) -> dict[str, Any]:
     """The JSON object in a file.
 
     Raises:
-        FileError: missing, unreadable, or no such file.
+        FileError: missing, unreadable, or of another kind.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=once)

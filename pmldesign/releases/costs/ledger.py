@@ -1,4 +1,4 @@
-r"""The ledger: what releases about some people have cost, and a budget that they stay within.
+r"""The ledger: the costs of releases about some people, and the budget that limits them.
 
 Costs are exact fractions: epsilon_i of releases with Laplace noise, mu_i^2 = Delta^2 / sigma^2 of
 those with Gaussian noise. All together are (epsilon, delta)-differentially private with
@@ -7,9 +7,9 @@ those with Gaussian noise. All together are (epsilon, delta)-differentially priv
 
 delta_mu the profile of one Gaussian release, also if later releases are chosen after earlier ones
 were seen. A draft of a schema is epsilon_i-private except with probability delta_i, which adds to
-delta. The limits on sum epsilon_i ("pure", 0 unless the budget says otherwise) and on mu^2 are
-fixed when the ledger begins. kappa of the discrete Gaussian (`exact_noise`) is covered by 2^-40 of
-mu. Pointwise maximal leakage does not compose in this way, and is refused.
+delta. The limits on sum epsilon_i ("pure", 0 unless the budget sets it) and on mu^2 are fixed when
+the ledger begins. kappa of the discrete Gaussian (`exact_noise`) is covered by 2^-40 of mu.
+Pointwise maximal leakage does not compose in this way, and is refused.
 
 Instead, the noise of all releases may be fixed when the ledger begins, by a plan (`plan`), whose
 privacy losses compose to less; each of its releases is made once, and no other. To choose noise
@@ -198,7 +198,7 @@ class Ledger(Displayed):
         Args:
             charge: the release to pay for.
             data: a file, or a name that stands for a table of a database.
-            read: the data, checked; with `selection_key` where rows of a person are chosen.
+            read: the data, checked; with `selection_key` if rows of a person are chosen.
             publish: draws the noise; signals wait from the payment until it is done.
 
         Raises:

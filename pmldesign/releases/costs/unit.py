@@ -30,7 +30,7 @@ class Unit:
         rows: how many rows of one person count, at most.
         one_per: the value for which at most one row of a person counts: "cell", an attribute, or
             sizes.
-        invariants: the public answers, with a hash of their groups; "" without any.
+        invariants: their name, with a hash of their groups; "" without any.
     """
 
     neighbours: str = Neighbours.ADD_REMOVE.value

@@ -8,7 +8,7 @@ The header of the strategy has four more entries, and the arrays three more:
     own_grid    whether the noise is on the grid of whole measurements
     measured    y, without the part that is public
     units       of the lattice, one number for equal ones
-    records     of each group of cells, where their numbers are public
+    records     of each group of cells, if their numbers are public
 
 All of it may be published. Reading checks the form; `pmldesign verify` checks the claims.
 """

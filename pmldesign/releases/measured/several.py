@@ -17,8 +17,8 @@ with the orthonormal coordinates
     Q_T = (x)_i (H_i if i in T, else 1^T / n_i^(1/2)),    H_i contrasts (`strategies.residuals`),
 
 together Q, of d = sum_T prod_{i in T} (n_i - 1) rows: as many numbers as the tables have of their
-own. A strategy on these tables is R = B Q with B = R Q^T, so that R^+ = Q^T B^+, and an answer to
-a = a Q^T Q has the variance norm(a Q^T B^+)^2. B is small where the histogram is not.
+own. A strategy on these tables is R = B Q with B = R Q^T, so that R^+ = Q^T B^+, and an answer to a
+= a Q^T Q has the variance norm(a Q^T B^+)^2. B is small even if the histogram is not.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from pmldesign.workloads.public import Public
 from pmldesign_solvers.operators.operator import Array
 
 MOST_CELLS = 4096
-"""Of several releases whose matrix is written out; its inverse takes a minute."""
+"""Of several releases whose matrix is dense; its inverse takes a minute."""
 MOST_COORDINATES = 4096
 """d; the inverse of B takes a minute."""
 EXCESS = {Noise.GAUSSIAN: 0.0, Noise.LAPLACE: 3.0}
@@ -355,7 +355,7 @@ def tables_together(
 
     Args:
         strategies: each with the queries that were released.
-        scales: what its measurements are multiplied by.
+        scales: factors of its measurements.
         schema: of the releases.
     """
     first, cells = strategies[0][0], strategies[0][0].cells

@@ -106,7 +106,7 @@ class Attribute:
             )
 
     def together(self, values: Indices) -> str:
-        """What some values, in increasing order, are called together: of places what holds all."""
+        """A common name of some values, in increasing order: for places the region of all."""
         if self.places is not None and len(values) < len(self.labels):
             paths = [self.places.paths[self.places.tree.leaves[value]] for value in values]
             levels = itertools.takewhile(lambda keys: len(set(keys)) == 1, zip(*paths, strict=True))
@@ -145,7 +145,7 @@ def as_attribute(entry: Mapping[str, Any], outside: Any, folder: Path) -> Attrib
 
     Args:
         entry: with "keys" or "cuts", or "levels".
-        outside: what happens to other values.
+        outside: the treatment of other values.
         folder: of files of places.
 
     Raises:

@@ -47,7 +47,7 @@ class AttributeCheck:
 
     Attributes:
         name: of the attribute.
-        outside: what happens to them.
+        outside: their treatment.
         rows: how many have one, or none.
         values: the most frequent ones.
     """

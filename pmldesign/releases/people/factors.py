@@ -157,7 +157,7 @@ def factor_of(attribute: Attribute, asked: str) -> Factor:
         asked: as it was written.
 
     Raises:
-        InvalidInputError: it has no such queries.
+        InvalidInputError: it does not have these queries.
     """
     _, colon, rest = (piece.strip() for piece in asked.partition(":"))
     kind, *arguments = [piece.strip() for piece in rest.split(",")] if colon else ["histogram"]

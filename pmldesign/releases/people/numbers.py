@@ -77,7 +77,7 @@ class Number(Attribute):
 
     @property
     def facts(self) -> list[Any]:
-        """All that the schema says of it."""
+        """All facts about it in the schema."""
         return [*super().facts, [str(point) for point in self.points], str(self.unit), self.binned]
 
     def require_whole(self, group_of: Integers, what: str) -> None:

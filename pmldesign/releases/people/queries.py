@@ -59,7 +59,7 @@ class NamedQueries:
         text: as the user wrote it.
         schema: its attributes.
         parts: for each product its factor for each attribute.
-        weights: of the products; () where all are 1.
+        weights: of the products; () if all are 1.
     """
 
     text: str

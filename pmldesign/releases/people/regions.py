@@ -181,7 +181,7 @@ def parse_regions(text: str, schema: Schema) -> RegionQueries:
 
 
 def _products(part: str, schema: Schema) -> Iterator[Product]:
-    """What a product stands for, with a table for each level if it says so."""
+    """The products that a text stands for: one for each level if it contains ":levels"."""
     places, place = schema.places, schema.names[0]
     assert places is not None
     weight, rest = weight_of(part, [*schema.names, *places.named])

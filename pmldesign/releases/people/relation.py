@@ -36,7 +36,7 @@ class Source:
     """Data that are read.
 
     Attributes:
-        name: what messages call it.
+        name: of the source, for messages.
         columns: the names of its columns, of any type.
         relation: makes a relation of some columns in a connection, and returns its text after
             FROM; with the columns of a person, whose cells are checked.
@@ -164,7 +164,7 @@ def _instance(_process: int) -> Any:
 
 @cache
 def _folder(_process: int) -> str:
-    """Where a process puts what does not fit in memory: as confidential as the data."""
+    """Folder for parts of the data that do not fit in memory: as confidential as the data."""
     folder = tempfile.mkdtemp(prefix="pmldesign-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

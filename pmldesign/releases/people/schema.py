@@ -1,4 +1,4 @@
-"""The schema: which attributes people have, which values, and what happens to all others.
+"""The schema: the attributes of people, their values, and the treatment of all others.
 
     {"attributes": [{"name": "sex", "keys": ["F", "M"]},
                     {"name": "age", "cuts": [0, 18, 35, 50, 65, 120]}],
@@ -145,7 +145,7 @@ class Schema(Displayed):
 
     @cached_property
     def possible(self) -> Indices | None:
-        """The numbers of the cells that can be, among all combinations; None where all can."""
+        """The numbers of the possible cells, among all combinations; None if all are possible."""
         return possible_cells(self.sizes, self.impossible) if self.impossible else None
 
     @property
@@ -170,7 +170,7 @@ class Schema(Displayed):
 
     @property
     def places(self) -> Places | None:
-        """The places of the attribute with levels, the first one; None where none has any."""
+        """The places of the attribute with levels, the first one; None without levels."""
         return self.attributes[0].places
 
     @cached_property
@@ -204,7 +204,7 @@ class Schema(Displayed):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of all that it says."""
+        """SHA-256 of its whole content."""
         parts: list[Any] = [attribute.facts for attribute in self.attributes]
         if self.places is not None:
             parts.append([self.places.levels, self.places.paths])
@@ -221,7 +221,7 @@ class Schema(Displayed):
         """Refuse a schema that is not reviewed, or does not fit the relation.
 
         Raises:
-            InvalidInputError: a draft, or "drop" where the number of records is public.
+            InvalidInputError: a draft, or "drop" although the number of records is public.
         """
         if not self.reviewed:
             raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""A strategy as matrices, in the file or written out: A, L, R and dual weights against its claims.
+"""A strategy as matrices, in the file or materialized: A, L, R and dual weights against its claims.
 
 Under replace only vectors that sum to zero count: A and L R are compared on differences of cells.
 Given invariants, these are differences of cells of one group.
@@ -41,12 +41,12 @@ envelope, up to a few percent above the exact one."""
 WEAKER_STRUCTURE = 1.0
 """A sensitivity that comes from the structure of a strategy may be a bound above the exact one."""
 ANSWERED = 2**26
-"""Most entries of the reconstruction L of a strategy that is written out."""
+"""Most entries of the reconstruction L of a dense strategy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    """What a file of a strategy that is written out has.
+    """The content of a file of a dense strategy.
 
     Attributes:
         header: the claims.
@@ -331,7 +331,7 @@ def _check_groups(groups: Any, known: Queries | None, checks: Checks) -> None:
 
 
 def _matrix(header: Header, queries: Queries) -> tuple[Any, int | None]:
-    """A, or at p = 2 a square root of A^T A and the number of queries where A has too many."""
+    """A, or at p = 2 a square root of A^T A and the number of queries if A has too many."""
     if queries.matrix is not None or queries.gram is None or float(header["p"]) != 2:
         return queries.matrix, None
     gram = queries.gram()

@@ -60,7 +60,7 @@ class Claims(NamedTuple):
 
     @property
     def large(self) -> bool:
-        """Whether a matrix of so many cells is not written out."""
+        """Whether a matrix of so many cells is too large to be dense."""
         return self.cells > MOST_CELLS
 
     @property
@@ -126,7 +126,7 @@ class Form:
         several: the same as methods, if a person takes part several times.
         lower: the bound proved by dual weights that are not of single queries and cells; its value
             is None if they are.
-        weaker: by what part a lower bound that is claimed may be below it.
+        weaker: by what part a claimed lower bound may be below it.
         beside: groups of optional arrays; a file has at most one group.
         unsaid: errors that need no number.
         grouped: whether structure determines all claims given known sums of groups of cells.

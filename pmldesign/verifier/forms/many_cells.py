@@ -108,7 +108,7 @@ class Distances:
         return root(largest(arithmetic.squares(np.ascontiguousarray(R.T))))
 
     def _claimed(self, norm: str) -> Any:
-        """What the header says about the largest distance; 1 for a design of least norm."""
+        """The largest distance by the header; 1 for a design of least norm."""
         header = self.strategy.header
         stated = "noise" in header and NORMS[header["noise"]] == norm
         return header.get("sensitivity") if stated else 1.0
@@ -136,7 +136,7 @@ def _without_rounding(distances: list[list[Any]]) -> list[list[Any]]:
 
 
 def largest_distance(R: Any, norm: str, claimed: Any) -> Any:
-    """The largest distance of two columns; of too many a bound, or None where less is claimed."""
+    """The largest distance of two columns; of too many a bound, or None if less is claimed."""
     R = different(R)
     if len(R) * R.shape[1] ** 2 <= COMPARED[norm]:
         value = _farthest(np.ascontiguousarray(R.T), norm)

@@ -13,10 +13,9 @@ For sizes n_i, sets T with precisions s_T and tables S with weights c_S:
                      / (sum_S m_S u_S^q)^(1/(2q))
 
 with b_T = 1, and under replace b_T = 2 sum_U rho_U (1 - prod_{i in T and U} -1/(n_i - 1)) for
-weights rho_U >= 0, sum 1, of the pairs of cells that differ in U. A file has the weight of all
-pairs alike, and weights of the U with k_c attributes of each class c, all such U alike; classes are
-of attributes of one size. The mean of a product over these U is prod_c K_c(|T in c|, k_c), and of m
-attributes, n values each,
+weights rho_U >= 0, sum 1, of the pairs of cells that differ in U. A file has one weight for all
+pairs, and one for all U with k_c attributes of each class c; classes are of attributes of one size.
+The mean of a product over these U is prod_c K_c(|T in c|, k_c), and of m attributes, n values each,
 
     K(t, k) = sum_j C(t, j) C(m - t, k - j) / C(m, k) (-1/(n - 1))^j.
 
@@ -98,7 +97,7 @@ def check_marginals(header: Header, arrays: Arrays, queries: Queries, checks: Ch
 
 
 def public_of(header: Header, arrays: Arrays) -> Public:
-    """The attributes of public tables; none for the total, None where nothing is public."""
+    """The attributes of public tables; empty for the total, None if nothing is public."""
     if header["neighbours"] != "replace":
         return None
     counted = np.atleast_2d(arrays.get("counted", np.zeros(1)))

@@ -82,7 +82,7 @@ class Persons:
 
     @property
     def sentence(self) -> str:
-        """What a guarantee says of them after it spoke of a record."""
+        """The part of a guarantee about them, which follows that about a record."""
         where = ""
         if self.sizes:
             where = f" with one for each of {math.prod(self.sizes[1::2])} values"
@@ -127,7 +127,7 @@ class Persons:
         return most_of(sizes, self.count(n))
 
     def product_distance(self, factors: Sequence[Any]) -> float:
-        """The l2 distance of a product that is not written out; add-remove."""
+        """The l2 distance of a product that is not materialized; add-remove."""
         sizes = [R.shape[1] for R in factors]
         k = self.count(math.prod(sizes))
         grams = [np.abs(R.T @ R) for R in factors]
@@ -152,7 +152,7 @@ class Persons:
 
 
 def telling_factors(sizes: Sequence[int], wanted: Sequence[int]) -> list[bool] | None:
-    """Whether each factor is within a second one of the wanted sizes; None where one is not."""
+    """Whether each factor is within a second one of the wanted sizes; None if one is not."""
     ends = [math.prod(wanted[: i + 1]) for i in range(len(wanted))]
     tells, before = [], 1
     for size in sizes:
@@ -184,7 +184,7 @@ def one_row(R: Any, norm: str, *, replaced: bool, groups: Any = None) -> float:
 
 
 def agreeing(arrays: Arrays) -> Any:
-    """The group of each cell, within which a row is replaced; None where nothing is known."""
+    """The group of each cell, within which a row is replaced; None without invariants."""
     if "counted" not in arrays:
         return arrays.get("groups")
     sizes, counted = arrays["sizes"], np.atleast_2d(arrays["counted"])

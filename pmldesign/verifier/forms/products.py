@@ -9,10 +9,10 @@ p-norm of the norms of rows, which is a product too, A - L R adds at most
 
     sum_i prod_{j < i} |L_j R_j| |E_i| prod_{j > i} |A_j|,      |L_j R_j| <= |A_j| + |E_j|.
 
-Columns, how long they are and how far apart at most. With weights v of rows,
-R = diag(v)^(1/2) (x) R_i, the squared lengths are sums of v along the squares of R_i, those in l1
-sums of v^(1/2); squared distances are X_xx + X_yy - 2 X_xy, X = R^T R, or where cells are too many
-at most twice the length of what varies.
+Columns, how long they are and how far apart at most. With weights v of rows, R = diag(v)^(1/2) (x)
+R_i, the squared lengths are sums of v along the squares of R_i, those in l1 sums of v^(1/2);
+squared distances are X_xx + X_yy - 2 X_xy, X = R^T R, or at most twice the length of the varying
+part if cells are too many.
 
 Without weights, of two columns of R = (x) R_i let a, b be the squared lengths of their factors and
 c the inner products of these: the columns are (prod a + prod b - 2 prod c)^(1/2) apart. In the l1
@@ -206,7 +206,7 @@ def split(arrays: Arrays, name: str, sizes: Sequence[int]) -> list[Any] | None:
 
 
 def farthest(factors: Sequence[Any], norm: str) -> float | None:
-    """The largest distance, or a bound above it; None where choices are too many."""
+    """The largest distance, or a bound above it; None if choices are too many."""
     if max(R.shape[1] for R in factors) ** 2 > MOST_PAIRS:
         return None
     points = [_points(np.ascontiguousarray(R.T), norm) for R in factors]

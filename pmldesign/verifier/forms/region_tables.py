@@ -1,4 +1,4 @@
-r"""Files of counts and tables at regions that nest, with a weight r for each table T and node.
+r"""Files of counts and tables of a geographic hierarchy, with a weight r for each table and node.
 
 With m_T answers of a table at a node and N plain cells to a leaf, the rows of T at the node nu are
 
@@ -145,7 +145,7 @@ def variances(
     *,
     known: Any,
 ) -> Any | None:
-    """Of all queries in their order, shape (m,); None where one is not measured.
+    """Of all queries in their order, shape (m,); None if one is not measured.
 
     Args:
         tree: the regions.

@@ -125,7 +125,7 @@ class Computed:
 
 
 def rounded(value: float) -> Any:
-    """The ball around what double precision gives."""
+    """The ball around a result in double precision."""
     return arb(value, abs(value) * SLACK / 100)
 
 
@@ -340,7 +340,7 @@ def discrete_error(rows: Any, unit: float, scale: Any, p: float) -> Any | None:
 
 
 def _of_sum(row: list[Any], even: list[Any]) -> Any:
-    """The last of the even moments of sum_j l_j eta_j, eta_j alike and symmetric."""
+    """The last of the even moments of sum_j l_j eta_j, eta_j of one symmetric law."""
     moments = [arb(1)] + [arb(0)] * (len(even) - 1)
     for weight in row:
         powers = [weight ** (2 * k) * moment for k, moment in enumerate(even)]

@@ -88,7 +88,7 @@ def of_pairs(
     Args:
         blocks: Sp, K_Sp and the names of its rows.
         cells: w of every attribute that is asked about.
-        ordered: y and the largest lambda of the ordered ones, 0 where y is in no frame.
+        ordered: y and the largest lambda of the ordinal ones, 0 if y is in no frame.
     """
     fixed, free = 0.0, []
     for Sp, K, names in blocks:
@@ -260,7 +260,7 @@ def _used(queries: Queries) -> set[int]:
 def _block_bound(
     queries: Queries, cells: Mapping[int, Any], directions: int, *, pairs: bool, ways: int = 0
 ) -> float | None:
-    """The sum of tr K_Sp^(1/2), or the bound of pairs; None where K is too large."""
+    """The sum of tr K_Sp^(1/2), or the bound of pairs; None if K is too large."""
     roots = _roots(queries, cells)
     plain = {i for table in queries.tables for i, A in table.factors.items() if A is None}
     ordered = {}

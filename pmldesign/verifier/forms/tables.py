@@ -195,7 +195,7 @@ class MeasuredTables:
         return all(frozenset(T) in self.lengths for T in every if T or total)
 
     def without_total(self) -> MeasuredTables:
-        """What is measured of it where the total is public."""
+        """The measurements of it if the total is public."""
         kept = {T: length for T, length in self.lengths.items() if T}
         return MeasuredTables(self.attributes, kept)
 

@@ -148,7 +148,7 @@ class ReadTree:
 
         Args:
             values: of nodes.
-            shared: what nodes above both add, also for a leaf and itself.
+            shared: the part added by nodes above both, also for a leaf and itself.
             tops: nodes, shape (N,); one must be above both leaves; None for the root.
         """
         below, parts = np.zeros(len(self.levels[-1])), self.split(values)
@@ -179,7 +179,7 @@ class ReadTree:
 
         Args:
             precisions: of all nodes.
-            known: nodes with known sums, with all above them, shape (N,); None for no such.
+            known: nodes with known sums, with all above them, shape (N,); None without any.
         """
         surely = self.split(np.zeros(len(precisions), dtype=bool) if known is None else known)
         x, v = self.split(precisions), self.split(precisions)
@@ -223,7 +223,7 @@ class ReadTree:
         Args:
             alpha: of all nodes; 0 above and at the tops.
             w: of all nodes, read at leaves.
-            tops: nodes with known sums, none above another one, shape (N,); None for no such.
+            tops: nodes with known sums, none above another one, shape (N,); None without any.
         """
         masses = self.sums(w)
         parts, out = self.split(alpha), None if tops is None else self.split(tops)
@@ -278,7 +278,7 @@ def known_nodes(
 ) -> tuple[Any, Any] | None:
     """The tops and these with all above them, shape (N,); None if groups are not nodes.
 
-    None of both for add-remove neighbours; the root where the number of records is public.
+    Both are None for add-remove neighbours, and the root if the number of records is public.
     """
     if header["neighbours"] != "replace" or "groups" not in arrays:
         return root_of(tree.leaves, header["neighbours"] == "replace")

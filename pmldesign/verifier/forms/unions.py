@@ -70,13 +70,13 @@ from pmldesign.verifier.rounding import gamma, left_of
 
 ORDERS = {"l1": 1, "l2": 2}
 EQUAL_WEIGHTS = 1e-12
-"""Weights that differ by less than this part along an attribute are alike along it."""
+"""Weights that differ by less than this part along an attribute count as equal along it."""
 EXTENDED = 512
 """Values of an attribute up to which V^T A^T A V is computed in extended precision."""
 COMMUTE = 1e-9
 """E, as part of the whole, up to which blocks are used."""
 MOST_CELLS = 4096
-"""Of M that is written out."""
+"""Most cells for which M is dense."""
 MOST_QUERIES = 2**22
 """Queries of all parts, and eigenvalues of a product."""
 STEP, TAIL = 0.5, 60.0
@@ -193,7 +193,7 @@ def lower_bound(header: Header, arrays: Arrays, queries: Queries) -> Any | None:
 
 
 def _by_blocks(parts: Sequence[Any], cubes: Sequence[Any], w: Any) -> float | None:
-    """f, of weights w of sum 1; None where M is too large."""
+    """f, of weights w of sum 1; None if M is too large."""
     axes = [i for i in range(w.ndim) if not all(map(_alike(i), [w, *cubes]))]
     if len(axes) > 1:
         return _written_out(parts, cubes, w)
@@ -322,7 +322,7 @@ def check_blocks(header: Header, arrays: Arrays, queries: Queries, checks: Check
 
 
 def check_identity(header: Header, arrays: Arrays, queries: Queries, checks: Checks) -> None:
-    """All claims of an identity with rows; without rows also where a record is replaced."""
+    """All claims of an identity with rows; without rows also under replace."""
     A, d, T = queries.matrix, arrays["diagonal"], arrays["rows"]
     fits = d.shape == T.shape[1:] == A.shape[1:] and bool((d > 0).all())
     if not checks.state("shapes", fits, "of the arrays, and a positive diagonal"):

@@ -37,7 +37,7 @@ INDEPENDENT = 1e-10
 
 
 def centred(rows: Any) -> Any:
-    """What is left of R where the total is public."""
+    """The remainder of R if the total is public."""
     return rows - rows.mean(axis=1, keepdims=True)
 
 

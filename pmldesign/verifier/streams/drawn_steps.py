@@ -68,7 +68,7 @@ class Case(NamedTuple):
     some: bool
 
     def log_moment(self, s: float) -> float:
-        """The logarithm of G^k, or of what large losses add to it."""
+        """The logarithm of G^k, or of the part due to large losses."""
         small, more = self.log_sums(s)
         if not self.some:
             return self.rounds * small

@@ -78,7 +78,7 @@ class Pattern:
     def drawn(self, bands: int, longest: float, steps: int) -> Drawn | None:
         """What draws make of noise on a lower triangular R with columns that are at most so long.
 
-        None without draws, and where R has more bands than steps are apart: its columns meet then.
+        None without draws, and if R has more bands than steps are apart: its columns then overlap.
         """
         if self.rate == 1 or bands > self.apart:
             return None

@@ -1,4 +1,4 @@
-r"""Running sums and all intervals by chains: what streams measure, and their nuclear norms.
+r"""Running sums and all intervals by chains: measurements of streams, and their nuclear norms.
 
 The inverse of A^T U A is N = B B^T with B lower bidiagonal, a_i > 0 on the diagonal and -b_i below:
 

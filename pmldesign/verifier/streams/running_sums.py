@@ -278,7 +278,7 @@ def check_sums(arrays: Arrays, queries: Queries, checks: Checks) -> None:
 
 
 def _is_running_sum(queries: Any, rates: Any, q: Any, h: Any) -> bool:
-    """Whether A has the entries that the arrays say."""
+    """Whether A has the entries given by the arrays."""
     n = len(q)
     row, same = np.zeros(n), queries.shape == (n, n)
     for t in range(n if same else 0):
