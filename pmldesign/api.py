@@ -105,7 +105,7 @@ _queries = workload
 
 @named_arguments
 def strategy(value: StrategyLike | Path, workload: WorkloadLike | None = None) -> Strategy:
-    """What is to be measured.
+    """The strategy that `value` describes.
 
     Args:
         value: a file of `pmldesign optimize` or `write` (.npz), any other matrix file, the
@@ -270,7 +270,7 @@ def verify(
 
 
 Readable: TypeAlias = Workload | Strategy | Measurements | Schema | Ledger
-"""What files hold."""
+"""The contents of files."""
 
 
 def read(path: str | Path, *more: str | Path, schema: SchemaLike | None = None) -> Readable:
@@ -298,7 +298,7 @@ def read(path: str | Path, *more: str | Path, schema: SchemaLike | None = None) 
 
 
 Writable: TypeAlias = Workload | Design | Mechanism | Optimized | Measurements | Answers | Release
-"""What has a file."""
+"""Objects that have a file format."""
 
 
 def write(path: str | Path, value: Writable, *, mechanism: Mechanism | None = None) -> None:
@@ -313,7 +313,7 @@ def write(path: str | Path, value: Writable, *, mechanism: Mechanism | None = No
 
     Raises:
         FileError: another extension, or the file cannot be written.
-        InvalidInputError: no such object, or it is too large to be written out.
+        InvalidInputError: no such object, or it is too large to be materialized.
     """
     if isinstance(value, Optimized):
         chosen = value.design if value.origin == LEAST_NORM else value.best

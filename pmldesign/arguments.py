@@ -129,7 +129,7 @@ def fixed(array: NDArray[Any]) -> bool:
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
-    """`value` as a whole number of at least `least`.
+    """`value` as an integer of at least `least`.
 
     Raises:
         InvalidInputError: no integer of any type, or below.
@@ -160,7 +160,7 @@ def number(name: str, value: Any) -> float:
 
 
 def shown(value: Any) -> str:
-    """What was got, in one short line."""
+    """The rejected value, in one short line."""
     text = " ".join(repr(value).split())
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
 

@@ -75,7 +75,7 @@ class VacuousGuaranteeError(PmldesignError, ValueError):
 
 
 class InfeasibleError(PmldesignError):
-    """What was asked cannot be done by any choice of parameters."""
+    """The request cannot be met by any choice of parameters."""
 
     exit_code = 5
 

@@ -118,7 +118,7 @@ class Factorization:
         return self.strategy.sensitivity_for(self.neighbours, member("noise", noise, Noise))
 
     def norm(self, p: float) -> float:
-        """What the strategy makes of gamma_(p)(A), or of its replace version: at least that norm.
+        """The strategy's value for gamma_(p)(A), or its replace version: at least that norm.
 
         It is tr_{p/2}(L L^T)^(1/2) times the l2 sensitivity.
         """

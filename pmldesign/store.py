@@ -39,7 +39,7 @@ SYNCHRONOUS = "EXTRA"
 
 
 class Kind(Enum):
-    """What a file holds; the value is what messages call it."""
+    """The kind of a file; the value is its name in messages."""
 
     LEDGER = "ledger"
     STREAM = "stream state"

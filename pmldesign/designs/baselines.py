@@ -89,7 +89,7 @@ class Baselines:
         """The baseline as it is, for one participation.
 
         Raises:
-            InvalidInputError: the name is unknown, or the strategy is too large to be written out.
+            InvalidInputError: the name is unknown, or the strategy is too large to be materialized.
         """
         if name not in self._strategies:
             others = DESIGN, LEAST_NORM

@@ -10,7 +10,7 @@ product            factor by factor: gamma_(p)(A x B) = gamma_(p)(A) gamma_(p)(B
 overlapping        beyond DENSE_CELLS cells: a matrix for each table, over domains of any size, with
 tables             bounds that need not meet (`tables`)
 union of           beyond DENSE_CELLS cells, unless one matrix costs no more: by blocks of one
-products           attribute, exactly where the others are asked by histograms and totals
+products           attribute, exactly if the others are asked by histograms and totals
                    (add-remove); else, with bounds that need not meet, by coordinates where each
                    attribute has one relation of queries and totals, over domains of any size
                    (`tables`), or in a product basis (`structured`)

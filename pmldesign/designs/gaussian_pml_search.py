@@ -1,9 +1,9 @@
 """From the strategy of least norm to a better one for Gaussian noise under PML.
 
-Under DP the scale of Gaussian noise depends on the largest distance of two columns alone, and the
+Under DP the scale of Gaussian noise depends only on the largest distance of two columns, and the
 strategy of least norm is optimal. Under PML with a delta it depends on all distances, weighed by
 the prior, and a descent from that strategy finds a better one. The exact calibration decides, also
-about the baselines: where one of them is better still, a second descent begins there.
+about the baselines: if one of them is better still, a second descent begins there.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _descended(
     work: Work,
     callback: Callable[[SearchStep], None] | None,
 ) -> tuple[Mechanism, Status]:
-    """What a descent from a strategy comes to, and why it stopped."""
+    """The result of a descent from a strategy, and why it stopped."""
     if guarantee.epsilon < LEAST_EPSILON or guarantee.delta < LEAST_DELTA:
         return before, Status.COMPLETED
     workload, R = before.workload.whole, before.strategy.matrix

@@ -1,8 +1,8 @@
-r"""Strategies for more cells than pairs can be weighed, where a record is replaced.
+r"""Strategies for more cells than pairs can be weighed, if a record is replaced.
 
 A program over the weights of all pairs of cells ends at 2048 cells that differ. Up to so many, it
 is about these, however many cells there are (`solve_repeated`). Beyond, a strategy is evaluated
-where the number of records is public:
+given the number of records:
 
     few queries     that of least norm for add-remove neighbours
     many queries    the cells themselves: any two columns are 2^(1/2) apart

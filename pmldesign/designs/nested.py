@@ -73,7 +73,7 @@ STEPS = 60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OrderedAttributes:
-    """What is found for the ordered attributes of tables at regions.
+    """The designs of the ordered attributes of tables at regions.
 
     Attributes:
         measured: coordinates of each.
@@ -211,7 +211,7 @@ def solve_regions(
 
 
 def _value(workload: NestedWorkload, strategy: Strategy, p: float, public: Public) -> float:
-    """What a strategy is worth; its variances are sums of positive numbers."""
+    """The norm of a strategy; its variances are sums of positive numbers."""
     relation = Neighbours.REPLACE if public else Neighbours.ADD_REMOVE
     pair = Factorization(given_invariants(workload, public), strategy.beside(public), relation)
     rows, cells = workload.shape

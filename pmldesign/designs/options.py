@@ -1,4 +1,4 @@
-"""What is asked of a solver (`dispatch`), checked once where a public function makes it.
+"""The options of a solver (`dispatch`), checked once where a public function makes them.
 
 An option is added here, and in the command that has it: public functions take them all.
 """
@@ -53,7 +53,7 @@ class DesignArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class DesignOptions:
-    """What is asked of a solver.
+    """The options of a solver.
 
     Attributes:
         neighbours: "add-remove" or "replace"; under replace the number of records is public and

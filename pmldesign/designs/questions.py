@@ -25,7 +25,7 @@ from pmldesign.workloads import Workload, WorkloadLike
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked about one workload.
+    """A question about one workload.
 
     Attributes:
         workload: A, shape (m, n), given the invariants.

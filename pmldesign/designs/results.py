@@ -1,4 +1,4 @@
-"""What solvers and searches return: a strategy, of least norm or for a noise and a guarantee."""
+"""The results of solvers and searches: a strategy, of least norm or for noise and a guarantee."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Design(Drawn, Displayed):
         seconds: that it took.
         dual_steps: for several participations the steps of the patterns that the blocks of `dual_w`
             are about, shape (N, k), those from n on to be left out; None for other weights.
-        forms: what both bounds are from, where a search had several forms; "" otherwise.
+        forms: the sources of both bounds, if a search had several forms; "" otherwise.
         optimum: a certified upper bound on gamma_(p)(A) below that of the strategy, from a matrix
             that is not returned; None without one.
     """
@@ -137,9 +137,9 @@ class Design(Drawn, Displayed):
 
     @property
     def budget_shares(self) -> dict[str, float] | None:
-        """What part of the budget goes to each part of a union, or each table; sum 1.
+        """The budget allocation: the share of each part of a union, or each table; sum 1.
 
-        Where the parts were measured apart, with the shares s of rho or of mu^2, the best shares
+        If the parts were measured apart, with the shares s of rho or of mu^2, the best shares
         would make s_k the part's share of the sum of (u_i v_i), v the variances and u their
         weights in the norm, v^(p/2 - 1) or dual_u at p = inf. These shares are returned; if the
         parts share measurements they show whose errors the measurements are for. None for a single
@@ -219,7 +219,7 @@ def _outer(factors: Sequence[Array]) -> Array:
 def as_design(
     workload: Workload, p: float, options: DesignOptions, strategy: Strategy, solution: Outcome
 ) -> Design:
-    """What a solver found, as the design for a workload."""
+    """The result of a solver, as the design for a workload."""
     return Design(
         workload=workload,
         p=p,
@@ -257,7 +257,7 @@ def evaluated(
 
 @contextmanager
 def as_invalid_input(workload: Workload) -> Iterator[None]:
-    """What a solver refuses is the workload's fault."""
+    """Report a refusal by a solver as an error of the workload."""
     try:
         yield
     except InvalidInputError:

@@ -69,7 +69,7 @@ class Row:
         norm: tr_{p/2}(L L^T)^(1/2) times the l2 sensitivity: at least gamma_(p)(A); None if that
             sensitivity takes a matrix that is too large.
         lower_bound: no mechanism that meets the guarantee has a smaller error (under PML: no
-            additive noise that serves every number of records); None where none is known.
+            additive noise that serves every number of records); None if none is known.
         class_bound: no Gaussian mechanism, or no Laplace noise on a strategy, has a smaller error.
         unweighted_error: error of the queries without their weights; None if they have no weights.
         unweighted_rmse: their root mean squared error.
@@ -101,7 +101,7 @@ class Row:
 
     @property
     def privacy(self) -> PrivacyCurve | None:
-        """What its noise satisfies in every currency; None without a guarantee, or of own noise."""
+        """The guarantee in every privacy definition; None without a guarantee, or of own noise."""
         if self.guarantee is None or self.noise == OWN:
             return None
         integers = self.noise == INTEGER_LAPLACE

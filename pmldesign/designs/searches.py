@@ -208,7 +208,7 @@ class Searches:
         return [without_participation(strategy) for strategy in starts]
 
     def _with_noise(self, searched: Searched, noise: Noise) -> Searched:
-        """What a search found, with the noise for the participation that is asked for.
+        """The result of a search, with the noise for the requested participation.
 
         If that takes a matrix that is too large, the identity.
         """

@@ -283,7 +283,7 @@ def as_pairs(
 
 
 def is_total(factor: Workload) -> bool:
-    """Whether all queries count every cell alike."""
+    """Whether all queries give every cell the same weight."""
     return factor.longest_difference() <= EQUAL_COLUMNS * factor.longest_column()
 
 

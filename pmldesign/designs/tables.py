@@ -96,7 +96,7 @@ def separate_strategy(
     coordinates, precisions = {}, {}
     for (_, k), gram, part in zip(numbers, grams, shares.tolist(), strict=True):
         i, n = asked.attribute[k], asked.sizes[asked.attribute[k]]
-        if asked.factors[k] is None:  # all contrasts alike, by symmetry
+        if asked.factors[k] is None:  # all contrasts are equal, by symmetry
             precisions[i,] = part * (n - 1) / (2 * n)
         else:
             assert gram is not None
@@ -154,7 +154,7 @@ def _measured(parts: tuple[Array, Array]) -> tuple[Measured, float]:
 
 
 def question(workload: Workload) -> Question | None:
-    """What a solver is asked; None for queries on one attribute, or that join several."""
+    """The problem for a solver; None for queries on one attribute, or that join several."""
     terms = as_terms(workload)
     if not terms.crossed or len(terms.domain) == 1:
         return None
@@ -221,7 +221,7 @@ def solve_tables(workload: Workload, asked: Question, p: float, options: DesignO
 
 
 def _public(workload: Workload, asked: Question, p: float, options: DesignOptions) -> Design:
-    """The best strategy where the total is public."""
+    """The best strategy if the total is public."""
     if is_separate(asked):
         separate = separate_strategy(asked, p, options)
         if separate is not None:
@@ -249,7 +249,7 @@ def _under_replace(
     p: float,
     options: DesignOptions,
 ) -> Design:
-    """What a design is worth where the total is public.
+    """The design with its bounds if the total is public.
 
     Args:
         workload: the queries.
@@ -271,7 +271,7 @@ def _under_replace(
 
 
 def joint_question(workload: Workload) -> joint.JointQuestion | None:
-    """What the solver is asked; None for other workloads, or tables that are too large."""
+    """The problem for the solver; None for other workloads, or tables that are too large."""
     terms = as_terms(workload)
     if not joint.affordable(terms.domain, terms.subsets):
         return None

@@ -1,4 +1,4 @@
-"""What callers may have as a strategy, for type checkers: `as_strategy` takes all of it."""
+"""The types that callers may pass as a strategy, for type checkers; `as_strategy` takes all."""
 
 from __future__ import annotations
 

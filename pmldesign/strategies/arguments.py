@@ -27,7 +27,7 @@ SVD_COPIES = 6
 """Copies of the matrix that a decomposition takes in memory."""
 
 ADD_TABLE = "design one for queries of a table with these attributes, which are numbered from 0"
-"""What to do where a table is asked for that no measured table holds."""
+"""The remedy if a table is asked for that no measured table holds."""
 
 ANSWER_TOLERANCE = 1e-6
 """Row a_i is answered when norm(a_i - a_i R^+ R) is at most this part of norm(a_i).
@@ -74,7 +74,7 @@ def require_in_row_space(name: str, matrix: Array, inverse: Array, workload: Wor
         name: of the strategy.
         matrix: R, shape (r, n).
         inverse: R^+, shape (n, r).
-        workload: A; with fewer queries than cells it is written out.
+        workload: A; with fewer queries than cells it is materialized.
 
     Raises:
         InvalidInputError: which names the first such row.

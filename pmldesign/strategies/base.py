@@ -4,7 +4,7 @@ A mechanism answers A x by L (R x + sigma z), L R = A. R (r x n) is the strategy
 reconstruction, G = R^T R the Gram matrix. For noise of equal variance on every row of R x, the
 least-squares reconstruction L = A R^+ has the smallest error on every query at once
 (Gauss-Markov: any other L is A R^+ + Z with Z R = 0, and the rows of Z are orthogonal to those of
-A R^+), so R alone is the strategy. The variance of query i, per unit noise, is
+A R^+), so only R is the strategy. The variance of query i, per unit noise, is
 
     (L L^T)_ii = a_i G^+ a_i^T.
 
@@ -254,7 +254,7 @@ class Strategy(Measurable, Drawn, Displayed):
 
     @property
     def factors(self) -> tuple[Strategy, ...]:
-        """What a product is made of, a factor for each attribute; any other is its only one."""
+        """The factors of a product, one for each attribute; others are their only factor."""
         return (self,)
 
 

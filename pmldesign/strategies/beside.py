@@ -8,7 +8,7 @@ determines the total, so that v = (R^T R)^+ 1 is not orthogonal to 1 and R^+ R 1
     diag(L L^T)_i = norm(a_i R^+)^2 - (a_i v)^2 / (1^T v),
 
 and for a product v is one of vectors, up to the weights. If R does not, with e = 1 - R^+ R 1 the
-part of 1 that it misses, e takes the place of v in the estimate, and
+part of 1 that it misses, e replaces v in the estimate, and
 
     diag(L L^T)_i = norm(a_i R^+)^2
 
@@ -98,7 +98,7 @@ class BesideStrategy(Strategy):
         return self._balanced(self.whole.estimate(every))
 
     def _balanced(self, estimates: Array) -> Array:
-        """What sums to zero of estimates by R^+, shape (n,) or (n, c)."""
+        """The part of estimates by R^+ that sums to zero, shape (n,) or (n, c)."""
         direction = self._free if self._complete else self._missed
         part = estimates.sum(axis=0) / float(direction.sum())
         return np.asarray(estimates - np.multiply.outer(direction, part))

@@ -104,7 +104,7 @@ class BlockDistances:
         )
 
     def _gram(self, values: Sequence[Array]) -> Array:
-        """Inner products where the projections on all spaces have these entries."""
+        """Inner products if the projections on all spaces have these entries."""
         pattern = self._design.pattern
         asked = pattern >= 0
         shares = kronecker.outer(values).reshape(pattern.shape)[asked]
@@ -216,7 +216,7 @@ class BlockStrategy(StructuredStrategy):
         maps: Sequence[kronecker.Map],
         turns: Sequence[kronecker.Map] | None = None,
     ) -> Array:
-        """What the blocks' maps make of the coordinates of x in the bases.
+        """The images of the coordinates of x in the bases under the blocks' maps.
 
         Args:
             x: shape (n,) or (n, c).

@@ -1,4 +1,4 @@
-r"""The identity with a few more rows, or none, R = [diag(d); Theta], never written out.
+r"""The identity with a few more rows, or none, R = [diag(d); Theta], never materialized.
 
 With Theta of k rows, every d_j > 0 and C = (I + Theta D^-2 Theta^T)^-1 of order k (Woodbury),
 

@@ -1,4 +1,4 @@
-"""Strategies over several attributes that are never written out.
+"""Strategies over several attributes that are never materialized.
 
 R = diag(weights)^(1/2) (R_1 x ... x R_k), with R_i (r_i x n_i) over the cells of attribute i. For
 measurements of equal weight R^+ = R_1^+ x ... x R_k^+, whatever the R_i; with weights
@@ -58,7 +58,7 @@ class ProductStrategy(StructuredStrategy):
     Args:
         name: how tables and messages call it.
         factors: R_1 ... R_k, at least one; products among them are flattened, one with weights
-            if it is too large to be written out.
+            if it is too large to be materialized.
         weights: shape (r,), positive: the squared factor of each measurement; None for 1. Copied.
             With weights every factor has full row rank.
         public: a table; given it, the open attributes are one factor without its answers.
@@ -333,7 +333,7 @@ def _(strategy: ProductStrategy) -> Strategy:
 
     Raises:
         InvalidInputError: R has rank below n, so that no such strategy exists; or it has
-            weights and is too large to be written out.
+            weights and is too large to be materialized.
     """
     if strategy.weights is not None:
         return streaming_form.dispatch(Strategy)(strategy)

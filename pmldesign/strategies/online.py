@@ -50,13 +50,13 @@ def streaming_form(strategy: Strategy) -> Strategy:
 
 @singledispatch
 def factor_of(_: Strategy) -> Factor | None:
-    """R for running sums by its recurrence; None where a stream goes through its rows."""
+    """R for running sums by its recurrence; None if a stream goes through its rows."""
     return None
 
 
 @singledispatch
 def buffers_of(_: Strategy) -> int | None:
-    """How many numbers a stream has to keep; None where R has no recurrence."""
+    """How many numbers a stream has to keep; None if R has no recurrence."""
     return None
 
 
@@ -69,7 +69,7 @@ def bands_of(strategy: Strategy) -> Array:
     Raises:
         InvalidInputError: R is not lower triangular with a positive diagonal.
     """
-    if strategy.shape[0] != strategy.cells:  # before a matrix is written out
+    if strategy.shape[0] != strategy.cells:  # before a matrix is materialized
         raise not_lower_triangular(strategy.name)
     return lower_bands(strategy.name, strategy.matrix)
 

@@ -42,7 +42,7 @@ MOST_STEPS = 4096
 
 
 class RecurrentStrategy(StructuredStrategy):
-    """What strategies with a recurrence share.
+    """The common part of strategies with a recurrence.
 
     Attributes:
         factor: C.

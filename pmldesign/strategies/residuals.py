@@ -36,7 +36,7 @@ Attributes = tuple[int, ...]
 
 
 class Contrasts:
-    """The rows (1, ..., 1, -k, 0, ..., 0), k = 1 ... n - 1, never written out.
+    """The rows (1, ..., 1, -k, 0, ..., 0), k = 1 ... n - 1, never materialized.
 
     Args:
         values: n.
@@ -63,7 +63,7 @@ def contrasts(x: Array) -> Array:
 
 
 def expand(coefficients: Array) -> Array:
-    """What has a given sum and given contrasts.
+    """The array with a given sum and given contrasts.
 
     Args:
         coefficients: shape (n, c), 1^T x first and then n^(1/2) H x.

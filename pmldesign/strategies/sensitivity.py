@@ -45,14 +45,14 @@ FAINTEST = 1e-200
 
 
 def product_entry_units(factors: Sequence[Array], weights: Array | None) -> float:
-    """Units of 2^-53 that entries of the written product may be off by; 0 for whole numbers."""
+    """Units of 2^-53 that entries of the written product may be off by; 0 for integers."""
     if weights is None and sum(map(digits_spanned, factors)) <= 53:
         return 0.0
     return 2.0 * len(factors) + 2
 
 
 def product_labels(factors: Sequence[Array]) -> Indices:
-    """A number for each column of a product; equal where the columns of all factors are."""
+    """A number for each column of a product; equal if the columns of all factors are."""
     labels = np.zeros(1, dtype=np.intp)
     for factor in factors:
         labels = np.add.outer(labels * factor.shape[1], column_labels(factor)).ravel()

@@ -40,7 +40,7 @@ from pmldesign_solvers.streams.nodes import Nodes
 
 
 class ChainStrategy(RecurrentStrategy):
-    """What strategies for running sums and for all intervals share.
+    """The common part of strategies for running sums and for all intervals.
 
     Args:
         name: how tables and messages call it.
@@ -189,7 +189,7 @@ class AllRangesStrategy(ChainStrategy):
         super().__init__(name, AllRanges(np.size(w)), np.ones(np.size(w)), w, nodes)
 
     def variances(self, workload: Workload) -> Array:
-        """diag(L L^T), shape (m,), where the queries can be written out.
+        """diag(L L^T), shape (m,), if the queries can be materialized.
 
         Raises:
             InvalidInputError: all intervals, which are too many.
@@ -216,7 +216,7 @@ class AllRangesStrategy(ChainStrategy):
 
 @free_vector.register
 def _(strategy: StreamStrategy) -> Array:
-    """X^-1 1, shape (n,): where the total is one of the sums, differences of S e_n."""
+    """X^-1 1, shape (n,): if the total is one of the sums, differences of S e_n."""
     if not strategy.sums.tells_total:
         return free_vector.dispatch(Strategy)(strategy)
     return np.diff(strategy._with_total, prepend=0.0)

@@ -5,7 +5,7 @@ twice the longest one apart, 2^(1/2) times in the l2 norm if no entry is negativ
 that a structure gives.
 
 Strategies that measure tables of counts never form the histogram. With T the tables by some sets of
-attributes, R x is a function of T x alone: it is the same from a histogram x and from the records
+attributes, R x is a function of T x only: it is the same from a histogram x and from the records
 themselves, however many cells the domain has.
 """
 
@@ -42,7 +42,7 @@ LEAST_BESIDE = 512
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """What is measured of a table: diag(w) times a product over its axes, (x) M.
+    """The measurements of a table: diag(w) times a product over its axes, (x) M.
 
     Attributes:
         subset: the attributes of the table.
@@ -84,7 +84,7 @@ class StructuredStrategy(Strategy):
     sizes: tuple[int, ...] = ()
     """Number of cells of each attribute, of strategies over products."""
     terms: Sequence[Term] | None = None
-    """What is measured as products on tables, or on all cells; None for anything else."""
+    """The measurements as products on tables, or on all cells; None for anything else."""
     stays_beside: ClassVar[bool] = False
     """Whether one that is not over a product keeps its structure given the number of records."""
 
@@ -197,7 +197,7 @@ class CountsStrategy(StructuredStrategy):
         """R x, shape (r,), for the histogram x of records, which is never formed.
 
         Args:
-            records: whole numbers of shape (N, d), the value of each attribute, from 0.
+            records: integers of shape (N, d), the value of each attribute, from 0.
 
         Raises:
             InvalidInputError: as `TermsWorkload.of_records`.

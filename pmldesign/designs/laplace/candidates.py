@@ -4,7 +4,7 @@ They are the strategies that the caller names and all those that tables show: th
 queries themselves, weighted tables, and strategies put together from the factors of products.
 
 For ranges of many cells `pmldesign_solvers.search.tents` finds the identity with tents at p = 2,
-which is never written out.
+which is never materialized.
 """
 
 from __future__ import annotations

@@ -225,7 +225,7 @@ class LaplaceSearch:
         return strategy.scaled(1.0 / strategy.sensitivity_under(Neighbours.ADD_REMOVE, "l1"))
 
     def _public_tents(self) -> Iterator[Strategy]:
-        """Tents as a start where the total is public; fewer cells have better ones from ramps."""
+        """Tents as a start if the total is public; fewer cells have better ones from ramps."""
         if SMALL < self.workload.shape[1] <= FOLLOWED:
             part = self.work.part(1 / 4)
             noisy, _, _ = tents_design(self.workload, self.guarantee, self.p, part)
@@ -265,7 +265,7 @@ class LaplaceSearch:
         return units + sums * m * r
 
     def _descend(self, starts: list[Strategy]) -> Status:
-        """The search over matrices, from all starts that can be written out; others as they are."""
+        """The search over matrices, from all starts that fit in memory; others as they are."""
         named: dict[str, Array] = {}
         large: list[Strategy] = []
         for number, start in enumerate(starts):
@@ -358,7 +358,7 @@ def _strategy(matrix: Array) -> Strategy:
 def _is_searched(workload: Workload) -> bool:
     """Whether all entries of a strategy are searched for."""
     cells = workload.shape[1]
-    if workload.public:  # the descent knows distances of all pairs alone
+    if workload.public:  # the descent only has distances of all pairs
         return False
     if workload.domain and as_terms(workload).counts:
         return cells <= SEARCHED_TABLES

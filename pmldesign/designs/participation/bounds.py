@@ -61,7 +61,7 @@ class StepWatch:
 
     @property
     def options(self) -> DesignOptions:
-        """What was asked for."""
+        """The options of the design."""
         return self._options
 
     @property
@@ -136,7 +136,7 @@ def of_patterns(
 def akin_sums(workload: Workload, most: int) -> Workload | None:
     """Running sums whose last query is that of the workload, weighted like its queries.
 
-    None for more steps, or where a query needs a later step or the last one leaves steps out.
+    None for more steps, or if a query needs a later step or the last one leaves steps out.
     """
     m, n = workload.shape
     if m != n or n > most or first_early(workload) is not None:
@@ -194,6 +194,6 @@ def epochs_solution(sums: RunningSums, every: int, options: DesignOptions) -> Ep
 
 
 def first_steps(sums: RunningSums, cells: int) -> RunningSums:
-    """The running sums of the first steps alone."""
+    """The running sums of only the first steps."""
     queries, steps = np.sqrt(sums.query_squares), np.sqrt(sums.step_squares)
     return RunningSums(sums.rates[: cells - 1], queries[:cells], steps[:cells])

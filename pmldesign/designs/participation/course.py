@@ -131,7 +131,7 @@ def solve_persons(workload: Workload, p: float, options: DesignOptions, solve: S
 
 
 def _norm(strategy: Strategy, workload: Workload, p: float) -> float:
-    """What a strategy makes of the norm, rounded upwards."""
+    """The norm that a strategy attains, rounded upwards."""
     return answer(strategy, workload, Neighbours.ADD_REMOVE).norm(p) * (1 + ROUNDING)
 
 
@@ -379,7 +379,7 @@ def _of_gram(gram: Array) -> Strategy:
 
 
 def value(workload: Workload, strategy: Strategy, p: float = 2.0) -> float:
-    """What a strategy makes of the norm, rounded upwards."""
+    """The norm that a strategy attains, rounded upwards."""
     norm = Factorization(workload, strategy, Neighbours.ADD_REMOVE).norm(p)
     units: float | Array = 16.0 * sum(workload.shape)
     return raised(norm, float(units)) if math.isfinite(norm) else math.inf

@@ -44,7 +44,7 @@ LEAST_WEIGHT = 1e-6
 Solve = Callable[[Workload, DesignOptions], Design]
 """The design at p = 2."""
 Value = Callable[[Workload, Strategy], float]
-"""What a strategy makes of the norm at p, rounded upwards."""
+"""The norm at p that a strategy attains, rounded upwards."""
 
 
 def solve_largest(

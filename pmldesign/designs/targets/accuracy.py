@@ -259,7 +259,7 @@ def is_inverted(strategy: Strategy, workload: Workload) -> bool:
 
 
 def least_share(noise: Noise, level: float | None) -> float:
-    """What the half-width of an answer is at least, over its standard deviation, rounded down."""
+    """The least half-width of an answer over its standard deviation, rounded down."""
     if level is None:
         return 1.0
     if noise is Noise.GAUSSIAN:

@@ -184,7 +184,7 @@ def _epsilon_below(curve: PrivacyCurve, delta: float) -> float:
 
 
 def least_leakage(strategy: Strategy, guarantee: PMLGuarantee, noise: Noise, scale: float) -> float:
-    """What noise of a scale leaks: for Gaussian noise the epsilon at the delta asked for.
+    """The privacy loss of noise of a scale: for Gaussian noise the epsilon at the delta asked for.
 
     Args:
         strategy: R.
@@ -290,7 +290,7 @@ class Answer(NamedTuple):
 
     @property
     def noise_name(self) -> str:
-        """What tables call the noise."""
+        """The name of the noise in tables."""
         return INTEGER_LAPLACE if self.own_grid else self.noise.value
 
 

@@ -217,7 +217,7 @@ class LeastBudget(Drawn, Displayed):
 
     @property
     def gap(self) -> float:
-        """Enough / at_least - 1; inf where the lower bound is 0."""
+        """Enough / at_least - 1; inf if the lower bound is 0."""
         return self.enough / self.at_least - 1 if self.at_least > 0 else math.inf
 
     @property

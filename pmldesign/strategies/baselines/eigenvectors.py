@@ -47,7 +47,7 @@ def eigen_design(workload: Workload) -> Strategy:
         workload: A, shape (m, n).
 
     Raises:
-        InvalidInputError: A is zero, or n x n is too large to be written out.
+        InvalidInputError: A is zero, or n x n is too large to be materialized.
     """
     m, n = workload.shape
     check_entries("strategy 'eigen-design'", (n, n))

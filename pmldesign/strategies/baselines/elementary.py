@@ -31,10 +31,10 @@ from pmldesign_solvers.limits import WRITTEN_CELLS
 
 
 def identity(cells: int) -> Strategy:
-    """The identity: every cell is measured by itself; never written out beyond WRITTEN_CELLS.
+    """The identity: every cell is measured by itself; never materialized beyond WRITTEN_CELLS.
 
     Raises:
-        InvalidInputError: `cells` is not a whole number of at least 1, or too large.
+        InvalidInputError: `cells` is not an integer of at least 1, or too large.
     """
     n = whole("cells", cells)
     check_entries("strategy 'identity'", (n, 1))
@@ -52,7 +52,7 @@ def square_root(cells: int) -> Strategy:
     """The lower-triangular Toeplitz square root of prefix sums.
 
     Raises:
-        InvalidInputError: `cells` is not a whole number of at least 1, or too large.
+        InvalidInputError: `cells` is not an integer of at least 1, or too large.
     """
     n = whole("cells", cells)
     check_entries("strategy 'square-root'", (n, n))

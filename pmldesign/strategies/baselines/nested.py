@@ -34,7 +34,7 @@ from pmldesign_solvers.trees.shares import Shares
 from pmldesign_solvers.trees.spaces import ordered_spaces, spaces_of
 
 Ordered = Mapping[int, Measured]
-"""What is measured of each ordered attribute."""
+"""The measured coordinates of each ordered attribute."""
 
 
 class OrbitCounts:
@@ -45,7 +45,7 @@ class OrbitCounts:
         known: the places whose sums are public, with all above them, shape (P,); None for none.
 
     Attributes:
-        asked: the weights of tables and nodes, 0 where the count is public.
+        asked: the weights of tables and nodes, 0 if the count is public.
         orbits: of the places.
     """
 
@@ -60,7 +60,7 @@ class OrbitCounts:
         self.known = self.orbits.places(known)
 
     def shares(self, p: float, power: int = 1, ordered: Ordered = MappingProxyType({})) -> Shares:
-        """What finds shares: power 1 for Gaussian noise, 2 for Laplace noise.
+        """The search for shares: power 1 for Gaussian noise, 2 for Laplace noise.
 
         Of ordered attributes the values are measured, or coordinates that are given.
         """
@@ -77,7 +77,7 @@ class OrbitCounts:
         return Shares(tree, squares, p, power, spaces, public=self.known)
 
     def problem(self, p: float, numbers: Mapping[int, tuple[Array, Array]]) -> NestedCounts:
-        """What the solver for the norm asks, with t and h of ordered attributes."""
+        """The problem of the solver for the norm, with t and h of ordered attributes."""
         workload, tree = self.workload, self.orbits.tree
         if isinstance(workload, RegionsWorkload):
             squares = self.orbits.squares(self.asked**2, p)
@@ -184,7 +184,7 @@ def of_weights(
 
 
 def equal_shares(workload: NestedWorkload) -> RegionTablesStrategy:
-    """All that is asked for, the squared weights alike on the longest paths."""
+    """All regions asked for, with equal squared weights on the longest paths."""
     counts = OrbitCounts(workload)
     return of_weights("equal-shares", workload, counts.weights(counts.shares(2.0).equal()))
 
@@ -209,7 +209,7 @@ def cells_alone(workload: NestedWorkload, public: Public = NOTHING) -> RegionTab
 
 
 def queries_alone(workload: NestedWorkload) -> RegionTablesStrategy | None:
-    """The queries themselves; None where some have the same cells, or a count is in none alone."""
+    """The queries themselves; None if some have the same cells, or a count is in none alone."""
     tree, scales = workload.tree, np.atleast_2d(workload.scales)
     weights = np.zeros((len(scales), tree.places))
     for row, of_nodes in zip(weights, scales, strict=True):

@@ -14,7 +14,7 @@ attributes where some lie between that and LEAST_CONDITION, or where the v are o
 TURNED of the least, count as not commuting: variances keep eight digits.
 
 Distances. All entries are 0 or 1. Two cells differ in n_x + n_y - 2 G_xy queries, n the diagonal of
-G = A^T A, whole numbers, the l1 distance of their columns and their squared l2 distance. With h_s
+G = A^T A, integers, the l1 distance of their columns and their squared l2 distance. With h_s
 the product of the Gram matrices of part s over all attributes but the longest, l,
 
     G_(a, x)(b, y) = sum_s (A_sl^T A_sl)_ab (h_s)_xy,

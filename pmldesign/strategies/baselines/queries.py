@@ -38,7 +38,7 @@ FEW_CELLS = 256
 INVERTED_CELLS = 4096
 """Up to so many cells G is inverted: Cholesky and the inverse take 6 s of one core there."""
 KEPT = 2**20
-"""Counts with more entries than this (8 MiB) are written out only when that is asked for."""
+"""Counts with more entries than this (8 MiB) are materialized only when that is asked for."""
 
 
 class QueriesStrategy(RegularStrategy):
@@ -82,7 +82,7 @@ class QueriesStrategy(RegularStrategy):
         """Largest distance of the measurements of neighbours, in the l1 or l2 norm, rounded up."""
         if not self.workload.binary:
             return Strategy.sensitivity_under(self, neighbours, norm)
-        squares = self._gram.diagonal()  # whole numbers, which float64 holds
+        squares = self._gram.diagonal()  # integers, which float64 holds
         if neighbours == Neighbours.REPLACE:
             largest = float((squares[:, None] + squares - 2 * self._gram).max())
         else:
@@ -111,7 +111,7 @@ def workload_strategy(workload: Workload) -> Strategy:
     the l1 sensitivity, which Laplace noise needs, is theirs alone.
 
     Raises:
-        InvalidInputError: A is zero, or has no such structure and is too large to be written out.
+        InvalidInputError: A is zero, or has no such structure and is too large to be materialized.
     """
     measured = _structured(workload) or _whole(workload)
     measured._queries = workload
@@ -119,7 +119,7 @@ def workload_strategy(workload: Workload) -> Strategy:
 
 
 def _structured(workload: Workload) -> Strategy | None:
-    """A as products or tables that are never written out, if it is that."""
+    """A as products or tables that are never materialized, if it is that."""
     large = workload.shape[1] > MAX_PRODUCT_CELLS
     if len(workload.factors) > 1 and not large:
         return product_strategy([workload_strategy(factor) for factor in workload.factors])
@@ -143,7 +143,7 @@ def large_union(workload: Workload) -> Strategy | None:
 
 
 def _whole(workload: Workload) -> Strategy:
-    """A as m x n, written out only if that helps."""
+    """A as m x n, materialized only if that helps."""
     m, n = workload.shape
     # squares that leave float64 have no Gram matrix
     regular = n <= min(m, INVERTED_CELLS) and near_one(workload)[1] == 0

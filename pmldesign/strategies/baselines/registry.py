@@ -102,7 +102,7 @@ def baseline(name: str, workload: Workload, *, others: Sequence[str] = ()) -> St
     """The baseline of that name for the workload.
 
     Args:
-        name: a name in BASELINES, or "tree:B" or "weighted-tree:B" with a whole number B >= 2, or
+        name: a name in BASELINES, or "tree:B" or "weighted-tree:B" with an integer B >= 2, or
             for running sums "banded:B" or "blt:K" with so many coefficients or exponentials.
         workload: the queries to answer.
         others: further names that the caller accepts, for the message about an unknown one.
@@ -150,7 +150,7 @@ def long_baseline(name: str, workload: Workload) -> Strategy | None:
 
 
 def nested_baseline(name: str, workload: Workload) -> Strategy | None:
-    """A baseline of counts that nest, by their tree; None where matrices will do."""
+    """A baseline of counts that nest, by their tree; None if matrices will do."""
     if not isinstance(workload.whole, NestedWorkload):
         return None
     from pmldesign.strategies.baselines import nested

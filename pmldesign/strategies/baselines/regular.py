@@ -28,7 +28,7 @@ from pmldesign_solvers.operators.operator import Array, Flags
 LEAST_CONDITION = 1e-8
 """Reciprocal condition number of A^T A (prefix:2048 has 1e-7): variances keep eight digits."""
 CONSTANT = 1e-12
-"""What differs less than this, relatively, in a measurement is rounding: the total answers it."""
+"""Relative differences within a measurement below this are rounding: the total answers it."""
 
 
 class RegularStrategy(Strategy):
@@ -76,7 +76,7 @@ class RegularStrategy(Strategy):
         return workload.row_quadratic(self.inverse_gram).clip(min=0.0)
 
     def _beside(self, public: Public) -> Strategy:
-        """R P, with its inverse where the number of records is public."""
+        """R P, with its inverse if the number of records is public."""
         return BesideStrategy(self) if public.kind == "records" else super()._beside(public)
 
 

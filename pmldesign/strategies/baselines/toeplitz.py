@@ -101,7 +101,7 @@ class ToeplitzStrategy(StructuredStrategy):
 
 
 def toeplitz_rate(workload: Workload) -> float | None:
-    """What running sums keep of each step, if that is the same for all; None for other queries."""
+    """The factor that running sums keep of each step, if all keep the same; else None."""
     problem = workload.running_sums
     if problem is None or problem.cells < 2:
         return None

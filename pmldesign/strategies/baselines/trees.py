@@ -103,7 +103,7 @@ def haar_wavelet(cells: int) -> Strategy:
     """The Haar wavelet with entries 1 and -1, and the total.
 
     Raises:
-        InvalidInputError: `cells` is not a whole number of at least 1, or too large.
+        InvalidInputError: `cells` is not an integer of at least 1, or too large.
     """
     cells = whole("cells", cells)
     widths = level_widths(cells, 2)

@@ -22,7 +22,7 @@ from pmldesign_solvers.operators.operator import Array, Indices, column_blocks
 
 
 class WrittenQueries(Strategy):
-    """The queries of a workload, R = A, written out only when that is asked for.
+    """The queries of a workload, R = A, materialized only when that is asked for.
 
     Args:
         workload: A, shape (m, n).
@@ -76,12 +76,12 @@ class BinaryQueries(WrittenQueries):
 
     @cached_property
     def _apart(self) -> Array:
-        """In how many queries any two cells differ, whole numbers which float64 holds."""
+        """In how many queries any two cells differ, integers which float64 holds."""
         return differing_queries(self.workload.gram(np.ones(self.shape[0])))
 
 
 def differing_queries(gram: Array) -> Array:
-    """In how many queries any two cells differ, from A^T A, in its place: whole numbers."""
+    """In how many queries any two cells differ, from A^T A, computed in place: integers."""
     squares = gram.diagonal().copy()
     gram *= -2
     gram += squares
@@ -143,7 +143,7 @@ def as_matrix(workload: Workload) -> Array:
     """A as a read-only float64 matrix that is a strategy.
 
     Raises:
-        InvalidInputError: A is zero or too large to be written out.
+        InvalidInputError: A is zero or too large to be materialized.
     """
     m, n = workload.shape
     check_entries("strategy 'workload'", (m, n))

@@ -1,4 +1,4 @@
-r"""What tables at regions measure of each attribute: its values, or coordinates of their own.
+r"""Measurements of each attribute by tables at regions: its values, or coordinates of their own.
 
 Of an ordered attribute the rows Y are measured, n - 1 of them, and [1^T; Y] has the inverse
 (v, Psi); for a categorical one v = 1/n and Psi Psi^T = (1 - 1 1^T/n)/n give its values and their
@@ -48,7 +48,7 @@ class Coordinates:
         return math.prod(self.sizes[i] - (i in self.ordered) for i in table)
 
     def measure(self, table: Table, counts: Array) -> Array:
-        """What is measured of a table, from its counts, shape (k, m_T) or (k, m_T, c)."""
+        """The measured coordinates of a table, from its counts, shape (k, m_T) or (k, m_T, c)."""
         maps = [self.ordered[i].rows.__matmul__ if i in self.ordered else None for i in table]
         return along_axes(maps, [self.sizes[i] for i in table], counts)
 

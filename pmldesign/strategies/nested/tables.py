@@ -73,7 +73,7 @@ class RegionTablesStrategy(StructuredStrategy):
 
     Attributes:
         coordinates: of all attributes.
-        tops: these places, shape (P,); None where nothing is public.
+        tops: these places, shape (P,); None if nothing is public.
         measured: the nodes at which each table is measured, in increasing order.
         table_rows: the number of measurements of each table.
 
@@ -139,7 +139,7 @@ class RegionTablesStrategy(StructuredStrategy):
 
     @property
     def ordered(self) -> dict[int, Measured]:
-        """What is measured of each ordered attribute."""
+        """The measured coordinates of each ordered attribute."""
         return self.coordinates.ordered
 
     @cached_property

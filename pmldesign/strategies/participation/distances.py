@@ -266,7 +266,7 @@ def _farthest(strategy: Strategy, participation: Participation, norm: Norm) -> f
         searched = _searched(strategy.matrix, participation)
         differences = np.concatenate([differences, searched], axis=1)
     elif isinstance(strategy, EpochStrategy):
-        return 0.0  # it would be written out, in O(n^3)
+        return 0.0  # it would be materialized, in O(n^3)
     moved = strategy.measure(differences)
     return float(np.linalg.norm(moved, ord=2 if norm == "l2" else 1, axis=0).max())
 

@@ -114,7 +114,7 @@ class PersonRows:
 
     @property
     def unit(self) -> str:
-        """What a ledger counts."""
+        """The unit that a ledger counts."""
         return f"{self.times} rows a person{self._where}"
 
     @property

@@ -65,7 +65,7 @@ class Participation:
         return min(self.times, -(-cells // self.apart))
 
     sentence = ""
-    """What follows the sentence of a guarantee, which is about steps of a stream."""
+    """The supplement to the sentence of a guarantee, about steps of a stream."""
 
     def describe(self) -> str:
         """The participation in words, for reports."""

@@ -13,7 +13,7 @@ and the squared l2 distance of two that differ in the attributes U at most
 its own. An attribute that is in no T but its own counts with the largest distance of its columns.
 In the l1 norm two columns are at most twice the longest one apart, not counting the total.
 
-All of this is exact where the columns of each M_i are alike: contrasts (n/(n - 1))^(1/2) H, with
+All of this is exact if the columns of each M_i are equivalent: contrasts (n/(n - 1))^(1/2) H, with
 r = -1/(n - 1), and the counts M_i = 1, with r = 0, whose l1 distances are D_U with w_T in the place
 of s_T. Then D_U of all sets U are the distances of a cell to all others.
 """
@@ -130,7 +130,7 @@ class TableDistances:
         return unscaled("the sensitivity", value, self._exponent)
 
     def profile(self, norm: Norm) -> DistanceProfile:
-        """Distances from any column to the others: all at the largest if they are not alike."""
+        """Distances from any column to the others: all at the largest unless equivalent."""
         used = math.prod(self._sizes[i] for i in set().union(*self._sets))
         copies = float(math.prod(self._sizes) // used)
         columns = [self._columns[i] for i in set().union(*self._sets)]
@@ -150,7 +150,7 @@ class TableDistances:
         return 2 * len(self._sets) + 4 * len(self._columns) + self._units + 8
 
     def _absolute(self, times: int, sets: Sequence[tuple[int, ...]], weights: Array) -> float:
-        """Sum of w_T prod |l_i|_1, some times, rounded once where the weights are exact."""
+        """Sum of w_T prod |l_i|_1, some times, rounded once if the weights are exact."""
         if self._units:
             own = {i: columns.absolute for i, columns in self._columns.items()}
             products = [math.prod(own[i] for i in T) for T in sets]

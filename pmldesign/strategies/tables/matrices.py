@@ -8,7 +8,7 @@ of C_T. A column of R is at most as long as its longest parts together,
 
     |R e_x|^2 <= sum_T max_x |R_T e_x|^2,     |R (e_x - e_y)|^2 <= sum_T max |R_T (e_x - e_y)|^2,
 
-with equality where all columns of an R_T are of the same length, as in designs.
+with equality if all columns of an R_T are of the same length, as in designs.
 
 Where the total is public, R_T is without the mean of its columns, and X without the total.
 """

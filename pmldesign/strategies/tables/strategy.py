@@ -190,7 +190,7 @@ class TablesStrategy(CountsStrategy):
         return units * self._distances.longest("l1") / longest if longest > 0 else 0.0
 
     def column_labels(self) -> Indices:
-        """Columns are equal where the coordinates of all measured attributes are."""
+        """Columns are equal if the coordinates of all measured attributes are."""
         used = set().union(*self.residuals)
         parts = [
             (self.ordered[i].rows if i in self.ordered else np.eye(size))
@@ -228,7 +228,7 @@ class TablesStrategy(CountsStrategy):
 
     @cached_property
     def _roots(self) -> Array:
-        """What the contrasts n^(1/2) H and ordered coordinates of each T are multiplied by."""
+        """The factors of the contrasts n^(1/2) H and ordered coordinates of each T."""
         plain = [
             math.prod(float(self.sizes[i] - 1) for i in T if i not in self.ordered)
             for T in self.residuals
@@ -330,7 +330,7 @@ class TablesStrategy(CountsStrategy):
 
     @cached_property
     def _within(self) -> TableDistances:
-        """The distances by open attributes alone, for the precisions s'."""
+        """The distances by open attributes only, for the precisions s'."""
         if not self.public.name or self.public.several:
             return self._distances
         (counted,) = self.public.tables

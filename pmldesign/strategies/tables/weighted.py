@@ -227,7 +227,7 @@ class WeightedTablesStrategy(CountsStrategy):
         return np.full(n, 1 / n), np.eye(n) - 1 / n
 
     def _as_residual(self, measurements: Array) -> Array:
-        """What `residual` would have measured, by least squares."""
+        """The measurements of `residual`, estimated by least squares."""
         require_measurements(self.name, self.shape[0], measurements)
         blocks = np.split(measurements, np.cumsum(self.table_rows)[:-1])
         tensors = [
