@@ -327,7 +327,7 @@ def test_ctrl_c_ends_the_comparison_with_the_rows_so_far(run, tmp_path, monkeypa
 
 
 def test_printed_scales_and_budgets_are_private(run):
-    """Six digits of a scale or of an epsilon are never below all of its digits."""
+    """Six digits of a scale, and four of an epsilon, are never below all of its digits."""
     epsilons = ",".join(f"{1 + step / 7:.3f}" for step in range(8))
     asked = ["compare", "prefix:6", "--epsilon", epsilons, "--delta", "1e-6"]
     asked += ["--strategies", "tree,identity", "--noise", "gaussian"]
@@ -342,4 +342,4 @@ def test_printed_scales_and_budgets_are_private(run):
         numbers, text = run.json(*plan), run(*plan).stdout
         for key, line in (("epsilon", "together"), ("epsilon_without_plan", "otherwise")):
             (printed,) = re.findall(rf"{line} +epsilon (\S+) at", text)
-            assert numbers[key] <= float(printed) <= numbers[key] * (1 + 1e-5)
+            assert numbers[key] <= float(printed) <= numbers[key] * (1 + 1e-3)

@@ -156,7 +156,7 @@ def test_a_baseline_that_is_better_than_all_searches_is_the_design_and_what_is_w
     run, tmp_path
 ):
     """On whole numbers, counts of the cells have less noise than any other strategy."""
-    options = ["--epsilon", 8, "--noise", "laplace", "--effort", "quick"]
+    options = ["--epsilon", 8, "--noise", "integer-laplace", "--effort", "quick"]
     shown = run.json("optimize", "prefix:24", *options, "-o", "s.npz")
     first, second, *_ = shown["strategies"]
     assert shown["origin"] == "identity"
@@ -348,7 +348,9 @@ def test_ctrl_c_after_a_file_and_before_anything_is_shown_tells_what_is_written(
 def test_long_running_sums_with_a_wide_gap_are_written(run, tmp_path):
     """A Haar wavelet was better, too large for a file: nothing was written or shown."""
     result = run("optimize", "prefix:30000", "--rel-gap", 0.5, "-o", "s.npz")
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0, result.stderr
+    notes = "note: the table leaves out"
+    assert all(line.startswith(notes) for line in result.stderr.splitlines())
     assert read_strategy(tmp_path / "s.npz").shape == (30000, 30000)
 
 

@@ -189,7 +189,7 @@ def test_a_union_with_one_ordered_attribute(run, structured, p):
 
 def test_a_block_that_is_missing_is_named(run, structured):
     run("optimize", "prefix:6*total:4+histogram:6*total:4", "--output", "b.npz")
-    words = "cannot answer row 0 (cell 0) x row 0 (cell 0)", "add a query that covers it"
+    words = "cannot answer row 0 (attribute 0 is 0", "add a query that covers it"
     refused(run("calibrate", "b.npz", *DP, "--workload", "histogram:6*prefix:4"), *words)
 
 

@@ -15,7 +15,7 @@ COMMANDS = {
     "bounds": ("bounds", "prefix:4", *DP),
     "leakage": ("leakage", "prefix:4", "--scale", "1,2", "--alpha", "0.1"),
     "alpha curve": ("leakage", "prefix:4", "--scale", "1", "--alpha", "0.1", "--alpha-curve"),
-    "envelope": ("envelope", "rr:3,eps=1", "--prior", "uniform", "--delta", "0.1"),
+    "envelope": ("envelope", "rr:3,eps=1", "--prior", "uniform", "--failure-probability", "0.1"),
     "curve": ("envelope", "rr:3,eps=1", "--prior", "uniform", "--curve", "--points", "3"),
 }
 

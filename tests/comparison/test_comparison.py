@@ -135,7 +135,7 @@ def test_pseudo_inverses_are_computed_once_for_all_p_and_guarantees(monkeypatch)
     )
     guarantees = [None, PureDP(0.5), ApproxDP(1.0, 1e-6)]
     compare_all(["prefix:8"], ["haar", "square-root"], p=[2, 3, 4, 8], guarantees=guarantees)
-    assert len(counted) == 2
+    assert len(counted) == 1  # the inverse of one of them is known
 
 
 def test_norm_of_a_row_is_its_error_without_noise_and_guarantee():

@@ -39,7 +39,10 @@ def test_sizes_between_are_spaced_by_equal_ratios():
         ({"n": {"from": 9, "to": 4, "count": 2}}, "from must not be above to"),
         ({"p": [1]}, "p must be"),
         ({"p": ["two"]}, "p must be a number, got 'two'"),
-        ({"noise": "white"}, "noise must be one of auto, gaussian, laplace, cube, got 'white'"),
+        (
+            {"noise": "white"},
+            "noise must be one of auto, gaussian, laplace, integer-laplace, cube, got 'white'",
+        ),
         ({"guarantees": "dp:delta=0.1"}, "dp starts with epsilon"),
         ({"guarantees": ["zcdp:1,delta=0.1"]}, "'delta' is not a key of zcdp"),
         ({"guarantees": ["zcdp:-1"]}, "rho must be"),

@@ -81,10 +81,16 @@ def test_sizes_beyond_arrays(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [{"p": 4}, {"neighbours": "replace"}, {"method": "primal"}, {"p": np.inf}]
+    ("options", "message"),
+    [
+        ({"p": 4}, "all-range:5792"),
+        ({"neighbours": "replace"}, "all-range:5792"),
+        ({"method": "primal"}, "at most 400 queries and cells together"),
+        ({"p": np.inf}, "all-range:5792"),
+    ],
 )
-def test_what_takes_arrays_is_refused(options):
-    with pytest.raises(InvalidInputError, match=r"all-range:5792"):
+def test_what_takes_arrays_is_refused(options, message):
+    with pytest.raises(InvalidInputError, match=message):
         factorize("all-range:6000", **options)
 
 

@@ -89,7 +89,6 @@ def test_the_design_is_the_best_row(seed):
         "prefix:9 --noise laplace --participation 3,every=3",
         "prefix:9 --epsilon 1 --participation 3,min-sep=2",
         "decay:9,0.1 --epsilon 5 --delta 1e-9 --participation 2,every=4",
-        "prefix:33 --max-steps 1",
         "prefix:33 --rel-gap 0.5 --p 4",
         "histogram:6",
         "prefix:6 --noise laplace --known total",

@@ -20,7 +20,6 @@ from pmldesign.arguments import positive
 from pmldesign.cli.options.fields import option
 from pmldesign.cli.options.promises import PromiseOptions
 from pmldesign.errors import InvalidInputError
-from pmldesign.strategies.base import renamed
 
 if TYPE_CHECKING:
     from pmldesign.privacy.guarantees import Guarantee
@@ -140,6 +139,8 @@ class QuestionOptions:
         if Path(text).suffix.lower() == ".npz":
             return read_strategy(text)
         queries = self.queries(text)
+        from pmldesign.strategies.base import renamed
+
         return renamed(workload_strategy(queries), queries.name)
 
     def public(self, neighbours: str | None) -> Any:
