@@ -293,7 +293,7 @@ def test_marginals_know_their_total_with_and_without_it():
     written = mechanism(Strategy("matrix", with_total.matrix), queries, neighbours="replace")
     np.testing.assert_allclose(release.variances, written.variances, rtol=1e-9)
     assert release.sensitivity == pytest.approx(written.sensitivity, rel=1e-9)
-    with pytest.raises(InvalidInputError, match="neighbours 'replace'"):
+    with pytest.raises(InvalidInputError, match="neighbours='replace'"):
         mechanism(with_total.beside(RECORDS), queries)
     total = TablesStrategy("total", [2, 3, 4], [()], [1.0])
     with pytest.raises(InvalidInputError, match=r"measures nothing|public|cannot answer"):

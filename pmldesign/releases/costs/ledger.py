@@ -399,7 +399,7 @@ def _mark(account: Account, data: PathName, *, confirm_same_population: bool) ->
     before = {payment.data for payment in account.payments}
     if before and mark not in before and not confirm_same_population:
         raise InvalidInputError(
-            f"the ledger {account.name!r} is about {account.population!r}, and {str(data)!r} "
+            f"the ledger {account.name!r} is about {account.population!r}, and {str(data)!r}"
             " differs from the data of earlier releases; pass `confirm_same_population` if it is"
             " about the same people, or use another ledger"
         )

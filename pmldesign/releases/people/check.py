@@ -96,7 +96,7 @@ def check_schema(data: Any, schema: Schema | dict[str, Any] | PathName) -> Schem
         relation.connection.execute(
             f"CREATE TEMP TABLE checked AS {query.asked(_items(query), '')}"
         )
-        counts = dict(relation.ask("SELECT remark, COUNT(*) FROM checked GROUP BY 1"))
+        counts = dict(relation.ask("SELECT remark, COUNT(*) FROM checked GROUP BY 1 ORDER BY 1"))
         attributes = (_attribute(relation, column) for column in query.columns)
         persons, kept = _persons(relation, query) if form.person else (None, {})
         return SchemaCheck(
