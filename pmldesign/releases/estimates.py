@@ -266,7 +266,8 @@ def require_histogram(queries: Workload, *, whole: bool, tables: bool = True) ->
 
 
 def _is_counted(queries: Workload) -> bool:
-    """Whether these are tables of counts, sums and ranges, which have whole answers."""
-    tables = as_terms(queries)
-    ranges = all(asked.ends is not None for ways in tables.ways.values() for asked in ways)
-    return ranges and bool((tables.weights == 1).all())
+    """Whether these are sums of counts in tables, which have whole answers."""
+    terms = as_terms(queries)
+    asked = [each for ways in terms.ways.values() for each in ways]
+    sums = all(each.binary or each.ends is not None for each in asked)
+    return sums and bool((terms.weights == 1).all())

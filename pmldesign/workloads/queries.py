@@ -284,7 +284,9 @@ def _levels(name: str, values: Indices) -> SparseWorkload:
 
     levels = np.arange(values.max() + 1)
     matrix = scipy.sparse.csr_array((values <= levels[:, None]).astype(np.float64))
-    return SparseWorkload(matrix, name=name, label=lambda c: f"row {c} (at most {c})")
+    queries = SparseWorkload(matrix, name=name, label=lambda c: f"row {c} (at most {c})")
+    queries.binary = True
+    return queries
 
 
 def sum_of_values(*values: float) -> DenseWorkload:

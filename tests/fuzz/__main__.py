@@ -49,7 +49,7 @@ OTHERS = (
     ["optimize", "prefix:2", "--epsilon=0.5", "--delta=1e-6", "--alpha=0.1", "--effort=quick"],
     ["optimize", "prefix:3", "--method=dual"],
     ["leakage", "prefix:3", "--scale=1", "--alpha=0.1"],
-    ["envelope", "rr:3,eps=1", "--prior=uniform", "--delta=0.1"],
+    ["envelope", "rr:3,eps=1", "--prior=uniform", "--failure-probability=0.1"],
 )
 """Run once before the first fork, so that what they import is imported."""
 

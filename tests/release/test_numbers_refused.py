@@ -79,9 +79,8 @@ def test_mixtures_have_no_pml_no_whole_cells_and_no_known_sums():
     schema = schema_of(KEYS, PLAIN)
     asked = pml.workload("sex*income:sum", schema=schema)
     rows = pl.DataFrame({"sex": ["F", "M"], "income": [1, 2]})
-    private = pml.mechanism(np.eye(4), asked, guarantee=pml.PML(1.0, alpha=0.1), noise="laplace")
     with pytest.raises(InvalidInputError, match="PML is about the cell that a record is in"):
-        private.release(rows, schema=schema)
+        pml.mechanism(np.eye(4), asked, guarantee=pml.PML(1.0, alpha=0.1), noise="laplace")
     made = pml.mechanism(np.eye(4), asked, guarantee=pml.PureDP(1.0), noise="laplace")
     with pytest.raises(InvalidInputError, match="remove `integers`"):
         made.release(rows, schema=schema, integers=True)

@@ -216,7 +216,7 @@ def test_releases_of_one_ledger_keep_the_same_rows(tmp_path, monkeypatch):
     noisy = pml.mechanism("identity", pml.workload("kind", schema=form), guarantee=pml.PureDP(1.0))
     for ledger in ("one.db", "one.db", "two.db", None, None):
         begun = ledger is None or (tmp_path / ledger).exists()
-        more = {} if begun else {"budget": "epsilon=9", "people": "panel"}
+        more = {} if begun else {"budget": "epsilon=9", "population": "panel"}
         more |= {} if ledger is None else {"ledger": tmp_path / ledger}
         noisy.release(path, schema=form, **more)
     assert kept[0] == kept[1]

@@ -45,7 +45,7 @@ def stream(tmp_path):
 
 def test_gaps_count_as_zero_or_are_refused(stream):
     found = stream("prefix:9", "2,5\n", code=2)
-    assert "its step is 2, but step 1 comes next; --gaps zero takes the steps" in found.stderr
+    assert "its step is 2, but step 1 comes next; add --gaps zero to count" in found.stderr
     assert stream("prefix:9", "2,5\n5,7\n", "--gaps", "zero", "--commit", "3") == [
         [1, 0],
         [2, 5],

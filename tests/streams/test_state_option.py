@@ -137,7 +137,7 @@ def test_command_without_a_state(stream, tmp_path):
     np.save(other, np.eye(3))
     found = CliRunner().invoke(main, ["stream", str(other), *options[2:]])
     assert found.exit_code == 2
-    assert "does not say what it answers; give --workload, such as prefix:3" in found.output
+    assert "contains no workload; add for example --workload prefix:3" in found.output
     found = CliRunner().invoke(
         main, ["stream", str(other), *options[2:], "--workload", "prefix:3"], input="1\n2\n"
     )

@@ -36,12 +36,12 @@ def pair_weights(sizes, rho):
 def proved(workload, known, u, rho, p):
     """The nuclear norm of U^(1/2) A (1 - P) W^(1/2), P on what is public; over norm(u)_q^(1/2)."""
     A = workload.to_dense()
-    W = 2 * pair_weights(workload.sizes, rho)
+    W = 2 * pair_weights(workload.domain, rho)
     values, vectors = np.linalg.eigh(np.diag(W.sum(axis=1)) - W)
     public = np.ones((1, A.shape[1])) if known is None else pml.workload(known).to_dense()
     inner = A @ (np.eye(A.shape[1]) - np.linalg.pinv(public) @ public)
     root = vectors * np.sqrt(np.maximum(values, 0))
-    weights = np.repeat(u, workload.table_queries)
+    weights = np.repeat(u, [term.shape[0] for term in workload.terms])
     q = math.inf if p == 2 else 1 if math.isinf(p) else p / (p - 2)
     nuclear = np.linalg.norm(np.sqrt(weights)[:, None] * inner @ root, "nuc")
     return nuclear / math.sqrt(np.linalg.norm(weights, q))
@@ -69,7 +69,7 @@ def test_a_file_proves_what_its_pairs_prove(name, known, p, tmp_path):
     assert pml.verify(path).holds
     header, arrays = read_archive(path)
     rng = np.random.default_rng(len(name))
-    some = [arrays["dual_w"], *(random_pairs(rng, workload.sizes) for _ in range(6))]
+    some = [arrays["dual_w"], *(random_pairs(rng, workload.domain) for _ in range(6))]
     for rho in some:
         value = proved(workload, known, arrays["dual_u"], rho, p)
         for factor in (1 - 1e-7, 1 + 1e-6):

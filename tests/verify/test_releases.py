@@ -28,7 +28,7 @@ def test_releases_of_random_schemas_verify(noise, tmp_path):
         case = random_case(rng, noise)
         try:
             published = released(case)
-        except pml.InvalidInputError:
+        except (pml.InvalidInputError, pml.VacuousGuaranteeError):
             continue
         for result in verified(published, case, tmp_path):
             assert not result.failures, (case, result.failures)
