@@ -90,7 +90,7 @@ def _computed(line: str, folder: Path, kept: Path, width: int | None) -> str:
     """The line with what its calls of the program print in their place."""
     for number, match in enumerate([*PROGRAM.finditer(line)]):
         changed = CHANGED.match(line)
-        piped = re.match(r" *(2>&1 *)?[|>]", match.string[match.end() :])
+        piped = re.match(r" *(2>&1 *)?\d?[|>]", match.string[match.end() :])
         there = folder / (changed["folder"] if changed else "")
         streams = (None if piped else width, None if piped and piped[1] else width)
         result = _called(match["words"], there, widths=streams)
