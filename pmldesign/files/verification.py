@@ -68,7 +68,7 @@ def _weighted(path: Path, queries: Workload | None, weights: Any) -> Workload:
     """The queries times their weights.
 
     Raises:
-        InvalidInputError: the queries are missing, or others.
+        InvalidInputError: the queries are unknown, or do not fit the weights.
     """
     if queries is None:
         raise InvalidInputError(

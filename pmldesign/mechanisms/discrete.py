@@ -157,7 +157,7 @@ def _law(row: Array, scale: float) -> tuple[float, Array] | None:
 
 
 def _unit_of(row: Array) -> float | None:
-    """The largest integer part of the first entry that divides all entries of a row."""
+    """The first entry over the least integer such that all of a row are multiples of it."""
     for denominator in range(1, DENOMINATORS + 1):
         unit = float(row[0]) / denominator
         if (np.abs(np.rint(row / unit) * unit - row) < SAME_MULTIPLE * row).all():

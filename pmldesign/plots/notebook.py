@@ -48,7 +48,7 @@ def plot(shown: Any) -> Figure:
         A figure, which notebooks show; `savefig` writes it as .pdf, .svg or .png.
 
     Raises:
-        InvalidInputError: it has no picture, or nothing to draw.
+        InvalidInputError: the object has no picture, or nothing to draw.
     """
     figure = _figure(shown)
     if figure is None:

@@ -76,7 +76,7 @@ def _header(path: Path) -> str:
     """The first row of a .csv.
 
     Raises:
-        FileError: the delimiter is missing, or the file is not text.
+        FileError: the first row is missing or too long, or the file is not text.
     """
     with reading(file_name(path)), _bytes_of(path) as handle:
         first = b""

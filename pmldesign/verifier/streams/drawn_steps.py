@@ -8,10 +8,10 @@ Q = N(0, 1), at most, in either order, and its loss at x is
     l(x) = log(1 - q + q e^(t x - t^2/2)),   x(l) = (log(1 + (e^l - 1)/q) + t^2/2)/t.
 
 On a grid of losses l_i the masses of P and Q between two neighbours go to these so that both are
-kept: P' and Q' are no less distinct, as P and Q are obtained from them by a function and further
-randomness. Q carries v to l_(i + 1) and u to l_i, u + v its mass, u e^(l_i) + v e^(l_(i + 1)) that
-of P. A finer grid with the same points gives less: steps are powers of two, a quarter of those that
-suffice elsewhere. For a record that is added P and Q change places.
+kept: P' and Q' are at least as distinct, as P and Q are obtained from them by a function and
+further randomness. Q carries v to l_(i + 1) and u to l_i, u + v its mass, u e^(l_i) + v e^(l_(i +
+1)) that of P. A finer grid with the same points gives less: steps are powers of two, a quarter of
+those that suffice elsewhere. For a record that is added P and Q change places.
 
 Every u is rounded to the side of more loss, by what `ndtr` may be off: 4 u (2 + x^2) relatively,
 u = 2^-53.
