@@ -1,16 +1,16 @@
-"""Running sums released on line, a step at a time (docs/background/streams.md).
+"""Running sums released online, a step at a time (docs/background/streams.md).
 
 encoder      y_t = (C x)_t + noise on a grid, exactly
 rows         C x in whole numbers, C^-1 y in floating point; many steps at once
-recurrences  how a stream goes through C, and what it keeps of the past
+recurrences  how a stream goes through C, and its memory of the past
 sums         the answers A C^-1 y
-on_line      what goes on line: C, its distances, what it answers; also beside a public total
-noise        where the noise comes from; it belongs to one process: forks and copies are refused
+on_line      online strategies: C, its distances, its answers; also given a public total
+noise        the source of the noise, which belongs to one process: forks and copies are refused
 stream       all together, with standard deviations
-training     vectors in floating point, and their noise alone
-endless_strategy, endless_steps  running sums without an end, `prefix:inf`
-lines        what lines of input say: numbers, events, corrections
-journal      takes steps of a stream durably; which steps were corrected
+training     vectors in floating point, and their noise by itself
+endless_strategy, endless_steps  running sums of an unbounded stream, `prefix:inf`
+lines        the lines of input: numbers, events, corrections
+journal      takes steps of a stream durably, and records corrected steps
 log          the files: the state, and the witness that refuses an old one
 """
 

@@ -1,15 +1,15 @@
 """y_t = (C x)_t on a grid: all of a stream that depends on data, in whole numbers.
 
-C is *defined* by whole numbers (`rows`): the columns of this matrix count, not those that were
-meant. Inputs are multiples of 2^-40, rounded down, which leaves inputs that differ by at most 1 as
-close. Before y_t is rounded to the grid it is off by at most `drift` whatever the data, and a part
-2^-30 of the grid. So the outputs of neighbours differ by a vector with
+C is *defined* by integers (`rows`): the sensitivity is that of its rounded columns, not of the
+intended ones. Inputs are multiples of 2^-40, rounded down; inputs that differ by at most 1 still do
+so. Before y_t is rounded to the grid, it is off by at most `drift` plus 2^-30 times the grid,
+whatever the data. So the outputs of neighbours differ by a vector with
 
     norm <= Delta + 2 (c n)^(1/2) ((1 / 2 + 2^-30) grid + drift),
 
 Delta the largest distance of C x over neighbours x, c the number of series that a person may be in:
-one for each step that the person takes part in. (Contributions to several series are vectors, for
-which Delta is no larger, `strategies.participation.distances`.) The grid is the largest power of
+one for each step that the person takes part in. (Contributions to several series are vectors,
+which do not increase Delta, `strategies.participation.distances`.) The grid is the largest power of
 two with grid n^(1/2) <= 1e-6 Delta. A rounded floating-point state would not be linear in the data
 to any proved degree.
 
@@ -38,7 +38,7 @@ from pmldesign_solvers.operators.operator import Array
 from pmldesign_solvers.streams.factor import SIZE
 
 FINENESS = 1e-6
-"""Part of the sensitivity that rounding to the grid may add; the scale of the noise pays for it."""
+"""Fraction of the sensitivity that rounding to the grid may add; the noise scale covers it."""
 LARGEST_INPUT = 2**53
 """Whole numbers up to here are floats without rounding."""
 
@@ -55,7 +55,7 @@ class Encoder:
     Attributes:
         recurrence: the rows of C.
         time: t, the number of steps that were taken.
-        state: what the rows need to know of earlier inputs, as whole numbers.
+        state: the part of earlier inputs that the rows need, as integers.
         grid_exponent: the grid is 2 to this power.
         sensitivity: an upper bound on the l2 distance of the outputs of neighbours.
     """
@@ -90,12 +90,12 @@ class Encoder:
 
     @property
     def state(self) -> list[int]:
-        """What the rows need to know of earlier inputs, as whole numbers."""
+        """The part of earlier inputs that the rows need, as integers."""
         whole: list[int] = self._rows.state
         return whole
 
     def resume(self, time: int, state: list[int]) -> None:
-        """Go on from a saved state; ValueError if it is none for this step."""
+        """Continue from a saved state; ValueError if it is not valid for this step."""
         if not 0 <= time <= self.recurrence.cells:
             raise ValueError(f"the stream has {self.recurrence.cells} steps, got step {time}")
         self._rows.resume(time, state)
@@ -105,7 +105,7 @@ class Encoder:
         """(C x)_t in grid units for the next input x_t.
 
         Raises:
-            InvalidInputError: the stream is over, or the input is no number of moderate size.
+            InvalidInputError: the stream is over, or the input is not a number of moderate size.
         """
         plain = type(value) is int and -LARGEST_INPUT <= value <= LARGEST_INPUT
         x = value << INPUT_BITS if plain else dyadic(value)  # type: ignore[operator]
@@ -116,7 +116,7 @@ class Encoder:
         return (y + self._half) >> self._shift
 
     def encode(self, values: Sequence[Real]) -> list[int]:
-        """The same for several inputs, all of which are checked beforehand."""
+        """As `take` for several inputs, which are all checked first."""
         inputs = _together(values)
         if inputs is None:
             return self._one_by_one([dyadic(value) for value in values])
@@ -153,7 +153,7 @@ def dyadic(value: Real) -> int:
     """A number as a multiple of 2^-40, rounded down.
 
     Raises:
-        InvalidInputError: it is no finite number, or larger than LARGEST_INPUT in size.
+        InvalidInputError: it is not a finite number, or exceeds LARGEST_INPUT in absolute value.
     """
     if isinstance(value, np.float32 | np.float16):
         value = float(value)
@@ -176,7 +176,7 @@ def dyadic(value: Real) -> int:
 
 
 def _together(values: Sequence[Real]) -> Array | None:
-    """Inputs as floating-point whole numbers of 2^-40; None where each must be looked at."""
+    """Inputs as floating-point integers in units of 2^-40; None if each needs its own check."""
     if len(values) < SIZE or np.ma.is_masked(values):
         return None
     array = np.asarray(values)

@@ -1,10 +1,10 @@
-"""How a stream without an end goes through C and back, a step at a time.
+"""How an unbounded stream goes through C and back, a step at a time.
 
     z_m <- d_m z_m + kappa x,      (C x)_t = sum_m rho w_m z_m
 
 in whole numbers: x are multiples of 2^-40, kappa x of 2^-92, z of 2^-128, rounded down at each
 step, which leaves (C x)_t off by at most sum_m rho w_m 2^-128 / (1 - d_m) whatever the data. Back
-in floating point, from what is released alone, by the same numbers:
+in floating point, from the released values only, with the same coefficients:
 
     kappa x^ = (y / rho - sum_m w_m d_m z_m) / sum_m w_m,      z_m <- d_m z_m + kappa x^.
 
@@ -53,7 +53,7 @@ class _Epochs:
         self.resume(0, [0] * BUFFERS)
 
     def resume(self, time: int, state: list[Any]) -> None:
-        """Go on from a saved state; ValueError if it is none."""
+        """Continue from a saved state; ValueError if it is not valid."""
         require_numbers(state, BUFFERS)
         self._time, self._z = time, list(state)
         self._enter(self._strategy.epoch(time + 1))
@@ -88,7 +88,7 @@ class WholeExponentials(_Epochs):
         return y >> GAIN_BITS + STATE_BITS - OUTPUT_BITS
 
     def together(self, inputs: Array, exponent: int) -> None:
-        """They have to go one by one."""
+        """None: inputs go one by one."""
 
     def _enter(self, epoch: int) -> None:
         super()._enter(epoch)
@@ -215,7 +215,7 @@ def certified_ratios(identity: list[float], first: int, deviations: Array) -> Ar
 
 
 class Endless(OnLine):
-    """The strategy without an end, whose whole numbers define it."""
+    """The strategy for an unbounded stream, defined by integers."""
 
     name = "prefix:inf"
 
@@ -235,12 +235,12 @@ class Endless(OnLine):
 def endless_stream(
     guarantee: Guarantee, *, noise: GridNoise | None = None, series: int = 1
 ) -> Stream:
-    """Running sums of numbers, however many there will be; a record changes one of them.
+    """Running sums of any number of inputs; a record changes one of these.
 
     Args:
         guarantee: of all answers together, under add-remove neighbours.
-        noise: where it comes from; None for OpenDP's exact sampler where that is installed, and
-            floating-point noise, not for publication, where it is not.
+        noise: its source; None for OpenDP's exact sampler if that is installed, otherwise for
+            floating-point noise, which is not for publication.
         series: how many numbers a step has; a record changes one of them.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A strategy for running sums without an end, and its errors.
+"""A strategy for running sums of an unbounded stream, and its errors.
 
 **C**_ij = rho_i c_(i - j) kappa_j, i >= j >= 1.
 
@@ -7,7 +7,7 @@ to x^(-1/2),
 
     sum_k c_k z^k = r(1 - z),    c_k = sum_m w_m d_m^k,    d_m = 1 / (1 + s_m^2),  w_m = c_m d_m:
 
-the square root of the running sums, but for what K nodes leave.
+the square root of the running sums, up to the error of K nodes.
 
 **Epochs.** rho and kappa are constant on epochs, four to a doubling; rho_t = t^(-0.3) at the first
 step of an epoch. rho falls, so that a column has a finite norm although c_k^2 falls like 1/k; later
@@ -44,7 +44,7 @@ sums over t, whose singular values are 1/(2 sin x_j), x_j = (2 j - 1) pi/(4 t + 
 
     gamma_inf(prefix:t) >= (1/t) sum_(j <= t) 1/(2 sin x_j),
 
-1 to 5 % below it. From x_J on the sum is at least its integral, and half of the first and the last
+1 to 5% below it. From x_J on the sum is at least its integral, and half of the first and the last
 term: the trapezoidal rule is too large where a function is convex.
 """
 
@@ -66,14 +66,14 @@ BUFFERS = 16
 SPECTRUM = 2.0**-50, 2.0
 """Where r(x) is close to x^(-1/2): x from below 1/STEPS to 2, the largest abs(1 - z)."""
 FALL = 0.3
-"""rho_t = t^-FALL: 0.25 to 0.35 differ by 1 % in the largest ratio to the optimum."""
+"""rho_t = t^-FALL: 0.25 to 0.35 differ by 1% in the largest ratio to the optimum."""
 DECAY_BITS, GAIN_BITS, WEIGHT_BITS = 96, 128, 52
 ROUNDINGS = 2**26
 """Units of 2^-53, 7e-9 in all, that a column may be longer than it is computed to be.
 
-Rounding takes fewer than 2^15: 8 for each unit of k log q, of which terms that count have up to
-745, and some hundred for other factors and sums. The rest is for a state that goes on where another
-processor computes C, to `sums.AGREEMENT` the same.
+Rounding takes fewer than 2^15: 8 for each unit of k log q, which is at most 745 in terms that
+count, and some hundred for other factors and sums. The rest is for a state that continues on
+another processor, whose C is equal up to `sums.AGREEMENT`.
 """
 FIRST_TERMS = 32
 """Of the nuclear norm, added one by one: the others are off by 1e-5 of it."""

@@ -1,12 +1,12 @@
 """A stream whose steps are on the disk before they are answered (`log`).
 
-Corrections of steps that were answered are further participations of the same person. What is added
-to a later step for somebody who counted in step s changes two steps by that person. The guarantee
-covers it where the participation of the stream does: s and all steps that correct it have to be a
-pattern of it (`Participation`). Corrections of one step are counted as those of one person, as
-nothing tells them apart, and a correction of a step that corrects another one may be about whom
-that one is about; whoever took part in other steps as well has to be counted by the user of the
-stream.
+Corrections of steps that were answered are further participations of the same person. If a later
+step corrects the contribution of a person to step s, that person changes two steps. The guarantee
+covers this if the participation of the stream does: s and all steps that correct it must form a
+pattern of it (`Participation`). All corrections of one step are counted as those of one person, as
+nothing distinguishes them, and a correction of a step that corrects an earlier one may be about the
+same person as the earlier one. If a person also took part in other steps, the user of the stream
+has to count these participations.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Corrections:
         """Correct a step in a later one.
 
         Raises:
-            InvalidInputError: it is no earlier one, or the participation does not allow it.
+            InvalidInputError: it is not an earlier one, or the participation does not allow it.
         """
         if not 1 <= step < at:
             raise InvalidInputError(f"step {step} cannot be corrected in step {at}")
@@ -87,7 +87,7 @@ class Journal(Owned):
     Args:
         stream: at its beginning; where the files exist it goes on from there.
         path: the state file, see `Log`.
-        names: of the series, in their order; none where they have none.
+        names: of the series, in their order; empty if they have no names.
 
     Attributes:
         corrections: of the steps that are taken.
@@ -141,7 +141,7 @@ class Journal(Owned):
             FileError: they cannot be written; the journal takes no further step.
         """
         with self._turn:
-            self._turn.begun = True  # what the stream takes in is to be in the record
+            self._turn.begun = True  # all inputs of the stream must be in the record
             found, deviations = self.stream.steps(values)
             if not len(found):
                 return found, deviations

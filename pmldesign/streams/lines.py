@@ -1,4 +1,4 @@
-"""What lines of input say.
+"""The lines of input.
 
     42                  the number of the next step; 3,1,4 those of three series
     17,42               the same with the number of the step in front
@@ -85,7 +85,7 @@ class Lines:
         """The step that a line ends, if it does.
 
         Raises:
-            InvalidInputError: the line is none of these.
+            InvalidInputError: the line does not have one of the forms above.
         """
         parts = [part.strip() for part in line.split(",")]
         if not line:
@@ -161,5 +161,5 @@ class Lines:
 
 
 def _plain(value: Fraction) -> Real:
-    """A floating-point number where it is one."""
+    """The value as a floating-point number if it is exactly one; otherwise unchanged."""
     return float(value) if Fraction(float(value)) == value else value

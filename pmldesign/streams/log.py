@@ -5,23 +5,23 @@ number of a step is the key of its row: no step is ever answered twice. One tran
 steps of a commit and the state behind them. Then STATE.log, the witness, gets the number of the
 last step, the hash up to it and a digest of the state; only then the answers leave. So
 
-- a process that ends before its transaction has taken nothing in: the next one goes on before that
-  step, and nobody saw the noise that was drawn. If it ends later, the step is taken, and its answer
-  is kept: it is answered again from there, never drawn again;
+- a process that ends before its transaction has taken in no step: the next process continues before
+  that step, and no one saw the noise that was drawn. If it ends later, the step is taken, and its
+  answer is stored: it is read from there, never drawn again;
 - a state that lacks a step of its witness was cut, edited, or is an old one: it is refused. So is
   one that is more than a commit ahead of its witness, a copy without a witness or with an old one;
 - the state is locked: two processes would answer the same step with different noise. A process that
   is forked off takes no step, and one whose files were replaced goes no further.
 
-Old copies of both files together cannot be told from the newest ones.
+Old copies of both files together cannot be distinguished from the newest ones.
 
-    stream   identity: what it belongs to; key: of the digests
+    stream   identity: of its strategy, workload and guarantee; key: of the digests
     step     number, answer with its standard deviation, input: a digest, chain
     state    after: the steps before the last commit; content: as JSON; digest
 
-A chain is the hash of its row and the chain before. The digests of inputs, by which a step that
-comes again is recognised, and of the state have the key, which is in STATE alone. Whoever has the
-state can try out inputs, and finds raw data in any case; the witness gives nothing to try out.
+A chain is the hash of its row and the chain before. The digests of inputs, which identify repeated
+steps, and the digest of the state use the key, which is only in STATE. Anyone who has the state can
+try out inputs, and finds raw data in any case; the witness offers nothing to try out.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Log:
         self._place = self.path.stat()
 
     def _require_in_place(self) -> None:
-        """Refuse, by OSError, to go on with files that others were put in the place of."""
+        """Refuse, by OSError, to continue if the files were replaced by others."""
         for path, opened in ((self.log, os.fstat(self._witness)), (self.path, self._place)):
             if not os.path.samestat(opened, path.stat()):
                 raise OSError(errno.ESTALE, f"{path.name} was replaced")
@@ -233,7 +233,7 @@ class Log:
         return int(step), chain, digest
 
     def _load(self) -> int | None:
-        """Read the state; the steps before its last commit, None if there is none yet."""
+        """Read the state; the number of steps before its last commit, None before the first one."""
         if self._database is None or self._database.empty:
             return None
         with refusals(self.path, Kind.STREAM):

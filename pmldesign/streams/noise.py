@@ -1,17 +1,17 @@
 """Noise for a stream: whole numbers of grid units, from one small interface.
 
-`FloatingGaussian` rounds floating-point numbers: for simulations and tests, not for publication,
-for what its lowest bits tell about the true value has not been bounded. `DiscreteGaussian` is
-OpenDP's exact sampler of the discrete Gaussian distribution, where that package is installed. For a
+`FloatingGaussian` rounds floating-point numbers: for simulations and tests, not for publication, as
+the information in its lowest bits about the true value has not been bounded. `DiscreteGaussian` is
+OpenDP's exact sampler of the discrete Gaussian distribution, if that package is installed. For a
 standard deviation of sigma grid units it draws with (sigma^2 + 4)^(1/2): at least as private as the
 Gaussian mechanism of sigma on the real numbers.
 
-What draws noise belongs to one process and is never copied (`Owned`); it takes one step at a time.
-Noise that is drawn ahead, and the state of a generator, are there twice after a fork and in a copy.
-Two answers to different data with the same noise differ by what the data differ by. So an object
-knows the process that made it, refuses to work in another one, and refuses to be copied or pickled.
-Threads wait for each other. A step that broke off (Ctrl-C, no memory) may have counted its input:
-the object takes no further one.
+A source of noise belongs to one process and is never copied (`Owned`); it takes one step at a time.
+Noise that is drawn ahead, and the state of a generator, exist twice after a fork and in a copy. The
+difference of two answers with the same noise is the exact difference of the data. So an object
+stores the process that made it, refuses to work in another one, and refuses to be copied or
+pickled. Threads wait for each other. A step that broke off (Ctrl-C, no memory) may have counted its
+input: the object then takes no further step.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class Turn:
-    """What a step is taken in: `with turn`.
+    """The context in which a step is taken: `with turn`.
 
     Args:
-        name: of what takes the steps.
+        name: of the object that takes the steps.
 
     Attributes:
         begun: set by a step before its first change; a step that fails later, but with
@@ -88,7 +88,7 @@ class Turn:
 
 
 class Owned:
-    """Base of what draws noise, with its `Turn`."""
+    """Base of objects that draw noise, with their `Turn`."""
 
     def __init__(self) -> None:
         self._turn = Turn(type(self).__name__)
@@ -175,5 +175,5 @@ class DiscreteGaussian:
 
 
 def grid_noise() -> GridNoise:
-    """The exact sampler where OpenDP is installed, else floating-point noise."""
+    """The exact sampler if OpenDP is installed, else floating-point noise."""
     return DiscreteGaussian() if importlib.util.find_spec("opendp") else FloatingGaussian()

@@ -1,14 +1,14 @@
-"""What goes on line: C, how far apart C x is for neighbours x, and the sums that are answered.
+"""Online strategies: C, the distance of C x between neighbours x, and the answered sums.
 
-`Stream` and what keeps it take it as it is stated here: of a strategy for n steps (`Designed`),
-beside a public total (`BesideTotal`), or without an end (`endless_steps`).
+`Stream` and its wrappers use the interface `OnLine`: for a strategy of n steps (`Designed`), given
+a public total (`BesideTotal`), or for an unbounded stream (`endless_steps`).
 
 Running sums whose total is public have replace neighbours: a record moves from step i to step j, or
 to the last one, with the same number of at most 1. C x changes by C (e_i - e_j), and the last sum
 not at all. So n - 1 steps are answered, by the triangular C' whose columns are as far apart as
 those of C, and each as far from 0 as from the last one of C: of a strategy with buffers by its
 recurrence (`intervals.on_line` in the solvers), of a matrix by a QR factorization. Its errors are
-those of C beside the total. Inputs are rounded down to multiples of 2^-40, after which both changes
+those of C given the total. Inputs are rounded down to multiples of 2^-40, after which both changes
 may differ by that.
 
 Of several series, `prefix:24*histogram:12` is 24 steps of 12 sums, the workload is A x 1_d, and so
@@ -57,14 +57,14 @@ class Response(Protocol):
     """The answers A x^ for x^ = C^-1 y, with their standard deviations.
 
     Attributes:
-        total: what is kept of all x^.
+        total: the state kept of all x^.
     """
 
     total: Any
 
     @property
     def identity(self) -> list[float]:
-        """What a saved state belongs to."""
+        """The identity of a stream, which its saved states share."""
 
     def go_on(self, time: int, total: Any) -> None:
         """Continue from a step on, with `total` as it was."""
@@ -77,15 +77,15 @@ class Response(Protocol):
 
 
 class OnLine(ABC):
-    """C, lower triangular, and what it answers.
+    """C, lower triangular, and its answers.
 
     Attributes:
-        name: how messages call it.
+        name: its name in messages.
         recurrence: its rows.
         sensitivity: l2 distance of C x for neighbours x, C as it is meant; 1 or less.
         participation: of a person; None for one step.
-        single: whether it is for one series alone.
-        remedy: what to do about more steps than it has.
+        single: whether it is for one series only.
+        remedy: advice for more steps than it has.
     """
 
     name: str
@@ -165,8 +165,8 @@ def unit_scale(guarantee: Guarantee) -> float:
     """Standard deviation of the noise that a guarantee asks for at sensitivity 1.
 
     Raises:
-        InvalidInputError: a guarantee that Gaussian noise does not meet, on priors, or beside more
-            than the number of records.
+        InvalidInputError: a guarantee that Gaussian noise does not meet, one on priors, or one
+            given more invariants than the number of records.
     """
     others = guarantee.pml or guarantee.public_answers
     if others or not guarantee.admits(Noise.GAUSSIAN):
@@ -181,7 +181,7 @@ class BesideTotal(OnLine):
     """A strategy for n steps whose total is public, for the first n - 1 of them.
 
     Args:
-        strategy: C, or any R that determines the steps beside their total.
+        strategy: C, or any R that determines the steps given their total.
         workload: running sums or windows (`sums.Question`).
 
     Raises:
@@ -239,7 +239,7 @@ def _farthest(columns: Array, units: float) -> float:
 def on_line_of(
     strategy: Strategy, workload: Workload | None, neighbours: Neighbours = Neighbours.ADD_REMOVE
 ) -> OnLine:
-    """What goes on line of a strategy, scaled to sensitivity 1.
+    """The online form of a strategy, scaled to sensitivity 1.
 
     Args:
         strategy: R, with the participation of a person.
@@ -263,7 +263,7 @@ def on_line_of(
 
 
 def series_of(workload: Workload) -> tuple[Workload, int]:
-    """What is asked of each series, and how many there are: A and d."""
+    """The queries on each series and the number of series: A and d."""
     if len(workload.factors) == 2:
         steps, values = workload.factors
         cells = np.arange(values.shape[1])
@@ -274,7 +274,7 @@ def series_of(workload: Workload) -> tuple[Workload, int]:
 
 
 def one_series(strategy: Strategy, cells: int) -> Strategy:
-    """What is measured of each series.
+    """The measurements of each series.
 
     Args:
         strategy: of one series, or R x 1_d.

@@ -1,9 +1,9 @@
-"""What a stream keeps of the past: how it goes through a lower triangular strategy C.
+"""The memory of a stream: how it goes through a lower triangular strategy C.
 
     states   C_ij = g_i^T prod_{j < m <= i} diag(lambda(m)) 1 (`streams.factor` in the solvers):
              K numbers, in blocks of rows
     window   C with w diagonals below the main one: the last w inputs themselves
-    neither  exponentials without an end (`endless_steps`): 16 numbers
+    neither  exponentials of an unbounded stream (`endless_steps`): 16 numbers
 
 `rows` goes from x to C x in whole numbers, and from y to C^-1 y in floating point.
 """
@@ -99,7 +99,7 @@ class States:
     def drift(self) -> float:
         """How far (C x)_i is off at most before it is rounded to the grid, whatever the inputs.
 
-        K numbers of z are rounded down once a block, and where they are read.
+        K numbers of z are rounded down once a block, and on every read.
         """
         return self.memory * (2.0**-READ_BITS + self._blocks * 2.0**-STATE_BITS)
 
@@ -140,7 +140,7 @@ def recurrence_of(strategy: Strategy) -> States | Window:
 
 
 def lower_triangular(strategy: Strategy) -> Strategy:
-    """The strategy of the same Gram matrix that goes on line, scaled to sensitivity 1.
+    """The online strategy with the same Gram matrix, scaled to sensitivity 1.
 
     Raises:
         InvalidInputError: its rank is below n.

@@ -9,8 +9,8 @@ multiples of 2^-52, kept of 2^-60. Inputs are multiples of 2^-40, z of 2^-92, ro
 block, and R reads z rounded down to 2^-60. As no entry of R, kept and F exceeds 1, each number of z
 is off by at most 2^-92 for each block, whatever the data.
 
-*x^ = C^-1 y in floating point*, from what is released alone: x^ = T^-1 (y - R z) in each block, and
-z <- kept z + F^T x^.
+*x^ = C^-1 y in floating point*, from the released values only: x^ = T^-1 (y - R z) in each block,
+and z <- kept z + F^T x^.
 
 A window of the last w inputs is exact without any of this, and goes back by x^_t = (y_t -
 sum_{j < t} C_tj x^_j) / C_tt.
@@ -43,10 +43,10 @@ KEPT_BITS = 60
 INPUT_BITS = 40
 STATE_BITS = COEFFICIENT_BITS + INPUT_BITS
 READ_BITS = 60
-"""Of z where R reads it."""
+"""Bits of z after the point as R reads it."""
 OUTPUT_BITS = COEFFICIENT_BITS + READ_BITS
 HALF_BITS, DIGIT_BITS, WORD_BITS = 26, 20, 16
-"""Of a coefficient, an input and a number of state, where they are cut."""
+"""Bits per digit of a coefficient, an input and a number of the state."""
 STATE_BYTES = 20
 """z has at most 60 + 53 + 24 bits where R reads it: inputs up to 2^53, 2^24 steps."""
 LARGEST_OUTPUT = 2.0**58
@@ -61,7 +61,7 @@ class StatesRows(ABC, Generic[Number]):
         self.resume(0, [0] * rows.memory)
 
     def resume(self, time: int, state: list[Number]) -> None:
-        """Go on from a saved state; ValueError if it is none for this step."""
+        """Continue from a saved state; ValueError if it is not valid for this step."""
         count, inside = self._rows.memory, time % SIZE
         require_numbers(state, count + inside)
         self._z: Any = state[:count]
@@ -81,7 +81,7 @@ class StatesRows(ABC, Generic[Number]):
 
     @abstractmethod
     def _begin(self) -> None:
-        """What the rows of the next block need."""
+        """Prepare the rows of the next block."""
 
     @abstractmethod
     def _listed(self, block: int) -> Iterator[Any]:
@@ -89,7 +89,7 @@ class StatesRows(ABC, Generic[Number]):
 
 
 def require_numbers(state: list[Any], count: int) -> None:
-    """Refuse a saved state of more or fewer."""
+    """Refuse a saved state with more or fewer numbers."""
     if len(state) != count:
         raise ValueError(f"{count} numbers are needed, got {len(state)}")
 
@@ -117,7 +117,7 @@ class WholeStates(StatesRows[int]):
         return y
 
     def _begin(self) -> None:
-        """What the rows of the next block need."""
+        """Prepare the rows of the next block."""
         self._triangle, readings, self._kept, self._fading = next(self._lists)
         seen = [z >> STATE_BITS - READ_BITS for z in self._z]
         self._read = [sum(map(mul, row, seen)) for row in readings]
@@ -142,7 +142,7 @@ class WholeStates(StatesRows[int]):
             exponent: of the unit.
 
         Returns:
-            None where they have to go one by one.
+            None if they have to go one by one.
         """
         if self._inputs or len(inputs) % SIZE:
             return None
@@ -208,7 +208,7 @@ class StatesDecoder(StatesRows[float]):
         return x
 
     def _begin(self) -> None:
-        """What the rows of the next block need."""
+        """Prepare the rows of the next block."""
         self._triangle, readings, self._kept, self._fading = next(self._lists)
         self._read = (readings @ self._z).tolist()
 

@@ -50,21 +50,21 @@ class Answer:
 
 
 def answers(values: Array, deviations: Array) -> list[Answer]:
-    """What `Stream.steps` returns, an answer for each step."""
+    """The result of `Stream.steps` as an answer for each step."""
     listed = values.tolist() if values.ndim == 1 else map(tuple, values.tolist())
     return [Answer(*pair) for pair in zip(listed, deviations.tolist(), strict=True)]
 
 
 class Stream(Owned, Displayed):
-    """Running sums of numbers, one at a time; exact but for the source of the noise.
+    """Running sums of numbers, one at a time; exact except for the source of the noise.
 
     The state holds raw data: keep it as secret as these. A stream belongs to the process that made
     it (`noise.Owned`).
 
     Args:
-        strategy: what goes on line, of sensitivity 1.
+        strategy: the online strategy, of sensitivity 1.
         scale: standard deviation of the noise on C x that the guarantee asks for at sensitivity 1.
-        noise: where it comes from; None for `grid_noise()`.
+        noise: its source; None for `grid_noise()`.
         series: how many numbers a step has; a record changes one of them.
 
     Raises:
@@ -122,7 +122,7 @@ class Stream(Owned, Displayed):
         """Take in x_t and release the running sum.
 
         Raises:
-            InvalidInputError: the stream is over, or the input is no number, or not one for each
+            InvalidInputError: the stream is over, or the input is not a number, or not one for each
                 series.
         """
         if self.series > 1:
@@ -142,8 +142,8 @@ class Stream(Owned, Displayed):
             (t,).
 
         Raises:
-            InvalidInputError: more inputs than steps are left, or one that is no number, or not one
-                for each series; then no step is taken.
+            InvalidInputError: more inputs than remaining steps, or one that is not a number, or not
+                one for each series; then no step is taken.
         """
         if not hasattr(values, "__len__") or getattr(values, "ndim", 1) == 0:
             raise InvalidInputError(
@@ -177,7 +177,7 @@ class Stream(Owned, Displayed):
 
     @property
     def identity(self) -> list[float]:
-        """What a saved state belongs to: its steps, what they measure, answer, and how noisily."""
+        """The identity of saved states: steps, measurements, answers and scale of the noise."""
         return self._sums.identity
 
     def _draw(self, needed: int) -> None:

@@ -1,4 +1,4 @@
-"""What a stream answers: A x^ of the estimates x^ = C^-1 y.
+"""The answers of a stream: A x^ of the estimates x^ = C^-1 y.
 
 Running sums by one number of state. Windows, whose query t sums the steps from a start s_t to t,
 are differences of two running sums, S_t - S_{s_t}: the last of these are kept, for as many steps as
@@ -33,11 +33,11 @@ COMPARED, AGREEMENT = 16, 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """What a stream answers.
+    """The queries of a stream.
 
     Attributes:
         strategy: C, with the participation of a person.
-        sums: the running sums A, or those of which windows are differences.
+        sums: the running sums A, or those whose differences are the windows.
         starts: the first step of each window; None for running sums.
         variances: of the answers per unit variance of the noise, shape (n,).
     """
@@ -54,12 +54,12 @@ class Question:
 
 
 def question_of(strategy: Strategy, workload: Workload | None) -> Question:
-    """What is asked of a strategy.
+    """The queries that a strategy answers.
 
     Args:
         strategy: C, with the participation of a person.
-        workload: A, running sums or windows, beside what is public; None for the running sums that
-            C is made for.
+        workload: A, running sums or windows, given the invariants; None for the running sums that C
+            is made for.
 
     Raises:
         InvalidInputError: other queries, or more or fewer steps than the strategy has.
@@ -112,7 +112,7 @@ class Sums:
 
     @cached_property
     def identity(self) -> list[float]:
-        """What a saved state belongs to: the steps, what they measure, answer, and how noisily."""
+        """The identity of saved states: steps, measurements, answers and scale of the noise."""
         measured = self._strategy.measure(1.0 / _ramp(self._strategy.cells))[: self._kept.size]
         sizes = [self._kept.size, math.prod(self._shape)]
         numbers = [self._kept, self._step, self._query, self._deviations, measured]
@@ -163,7 +163,7 @@ class Sums:
         return sums
 
     def _weights_from(self, first: int) -> Iterator[tuple[float, float, float, float]]:
-        """What a step keeps of the sum, the weights of its input and answer, its deviation."""
+        """Per step: the kept fraction of the sum, weights of input and answer, its deviation."""
         numbers = (self._kept, self._step, self._query, self._deviations)
         for start in range(first, self._kept.size, ROWS):
             lists = (values[start : start + ROWS].tolist() for values in numbers)
@@ -171,7 +171,7 @@ class Sums:
 
 
 def fingerprint(sizes: Sequence[float], *numbers: Array) -> list[float]:
-    """What tells numbers of the steps from others: sums over parts, in which every one counts."""
+    """A fingerprint of the numbers of the steps: sums over parts that depend on every number."""
     ramp = _ramp(len(numbers[0]))
     parts = np.unique(np.linspace(0, ramp.size - 1, COMPARED).astype(int))
     weighed = [np.add.reduceat(ramp * part, parts) for part in numbers]
@@ -187,17 +187,17 @@ def _ramp(count: int) -> Array:
 def require_resumable(
     state: Mapping[str, Any], identity: list[float], time: int, *, seeded: bool
 ) -> int:
-    """The step of a saved state, for what is at its beginning and has new noise.
+    """The step of a saved state, for an object at its beginning with new noise.
 
     Args:
-        state: what was saved, with its own `identity`.
-        identity: of what goes on.
+        state: the saved state, with its own `identity`.
+        identity: of the object that continues.
         time: steps that it has taken.
         seeded: whether its noise has a seed.
 
     Raises:
-        InvalidInputError: the stream has begun, its noise has a seed, or the state is none, or
-            of another strategy, workload or guarantee.
+        InvalidInputError: the stream has begun, its noise has a seed, or the state is not valid, or
+            belongs to another strategy, workload or guarantee.
     """
     if time:
         raise InvalidInputError(
@@ -214,10 +214,10 @@ def require_resumable(
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Refuse what is no saved state.
+    """Refuse an invalid saved state.
 
     Raises:
-        InvalidInputError: a part of it is missing, or is not what it has to be.
+        InvalidInputError: a part of it is missing or invalid.
     """
     try:
         yield
@@ -230,7 +230,7 @@ def readable() -> Iterator[None]:
 
 
 def require_same(state: Mapping[str, Any], name: str, identity: list[float]) -> None:
-    """Refuse what is no saved state, or of another strategy, workload or guarantee.
+    """Refuse a state that is invalid or of another strategy, workload or guarantee.
 
     Raises:
         InvalidInputError: it is.

@@ -286,8 +286,8 @@ def _rows_of(strategy: Strategy, width: int, dtype: np.dtype[Any]) -> _Bands | _
 class VectorStream(Owned):
     """Running sums of vectors of d values, such as gradients, in floating point.
 
-    The l2 norm of what a person adds to a step is at most 1. A step costs O(K d) for a state of K
-    numbers, O(w d) for a strategy whose state is the last w inputs. Noise and state are
+    The contribution of a person to a step has l2 norm at most 1. A step costs O(K d) for a state of
+    K numbers, O(w d) for a strategy whose state is the last w inputs. Noise and state are
     floating-point numbers: not for publication. A stream belongs to the process that made it
     (`noise.Owned`); `save` and `resume` carry it over to another one.
 
