@@ -1,7 +1,7 @@
-"""The command line: a command reads its options, makes one library call, and says what it found.
+"""The command line: a command reads its options, makes one library call, and shows the result.
 
-Options are the fields of a class (`options.fields`); what was found is a document, which is shown
-as text, as JSON, or as a page (`documents.document`).
+Options are the fields of a class (`options.fields`); the result is a document, which is shown as
+text, as JSON, or as a page (`documents.document`).
 
 Commands are imported when they are called, so that `pmldesign --help` does not load numpy.
 """

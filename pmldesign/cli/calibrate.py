@@ -111,7 +111,7 @@ def _itself(measured: Strategy) -> Workload:
 
 
 def _document(said: Said, name: str, p: float) -> Document:
-    """The noise, what it promises, and the errors of the answers."""
+    """The noise, its guarantee, and the errors of the answers."""
     noisy = said.noisy
     calibration = noisy.calibration
     assert calibration is not None

@@ -1,8 +1,8 @@
 """pmldesign demo [people|panel|stream|norm] [FOLDER]: a worked example.
 
-A demonstration is a folder with data and a script, run.sh, whose commands are printed with what
-they print, to be changed for data of one's own. The data are the same each time, the noise is
-not; they are invented but for the panel, which is of real men (shown/young_men.txt).
+A demonstration is a folder with data and a script, run.sh, whose commands are printed with their
+output and can be adapted to the user's own data. The data are the same each time, the noise is not.
+The data are invented, except for the panel, which is of real men (shown/young_men.txt).
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def command(asked: Asked) -> None:
 def _document(
     rows: Sequence[dict[str, Any]], data: Any, noise: str, picture: Any = None
 ) -> Document:
-    """A row for each setting, and what the columns are."""
+    """A row for each setting, and the meaning of the columns."""
     header = list(rows[0])
     table = Table(
         header,

@@ -113,7 +113,7 @@ def command(asked: Asked) -> None:
             callback=callback,
             **options,
         )
-        # first what was asked for, then what it is compared with, which may take longer
+        # first the design itself, then the comparison, which may take longer
         if asked.output is not None:
             _write(result, asked.output)
         designed = Designed(result, asked.output, asked.at_alpha)

@@ -1,10 +1,10 @@
 """The process of a command: which command it is, and how it ends.
 
 click reads the arguments. An error becomes one line on standard error and an exit code. Ctrl-C is a
-KeyboardInterrupt, which solvers answer with what they have; TERM and HUP do what they always do.
-Output that standard output does not take is an error, and the message names the files that were
-written before; what cannot be written to standard error is lost, and changes nothing. Long lines
-wrap at words on a terminal, and nowhere else.
+KeyboardInterrupt, upon which solvers return their best result so far; TERM and HUP have their usual
+effect. A failure to write to standard output is an error, and the message names the files that were
+written before; text that cannot be written to standard error is lost, without other effects. Long
+lines wrap at words only on a terminal.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pmldesign.errors import NotConvergedError, PmldesignError, printable
 INTERRUPTED = "interrupted before it was done"
 UNFINISHED = "interrupted: what is shown or written holds, but the work was not finished"
 STOPPED = 3
-"""Exit code of a command that ended early, and of which something is shown or written."""
+"""Exit code of a command that ended early but showed or wrote a result."""
 
 
 class _State:
@@ -73,7 +73,7 @@ def prepare_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDONLY)  # takes that number; what is written to it is refused
+            os.open(os.devnull, os.O_RDONLY)  # takes that number; refuses writing
             if number:
                 setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -139,7 +139,7 @@ def _names(written: Iterable[object]) -> str:
 
 
 def _silence(stream: IO[str] | None) -> None:
-    """Let what a stream still holds go nowhere, or Python complains when it ends."""
+    """Discard the buffered output of a stream, or Python complains when it ends."""
     with suppress(OSError, ValueError, AttributeError):
         number = os.open(os.devnull, os.O_WRONLY)
         os.dup2(number, stream.fileno())  # type: ignore[union-attr]

@@ -140,11 +140,11 @@ def command(asked: Asked) -> None:
 
 
 def _ledger_and_promise(asked: Asked, held: Guarantee | None) -> tuple[Any, Guarantee | None]:
-    """The ledger that pays, if any, and what is promised: perhaps a share of it, or what is held.
+    """The ledger that pays, if any, and the guarantee: given, a share of the ledger, or `held`.
 
     Args:
         asked: the options.
-        held: the guarantee of a strategy file; None where there is none, or for a share.
+        held: the guarantee of a strategy file; None without one, or for a share.
     """
     from pmldesign.releases.costs.ledger import share_of
 
@@ -241,13 +241,13 @@ def _designed(queries: Workload, **options: Any) -> Mechanism:
 
     with progress() as callback:
         best = optimize(queries, callback=callback, **options).best
-    if interrupted():  # a design may end early, but not in a release that nobody wants any more
+    if interrupted():  # a design may end early, but not in a cancelled release
         raise KeyboardInterrupt
     return best
 
 
 def _warn_of_delta(guarantee: Guarantee, records: int | None) -> None:
-    """Say on standard error that delta is large for so many records, where these are public."""
+    """Warn on standard error if delta is large for so many records, if their number is public."""
     delta = guarantee.delta or 0.0
     if records is not None and delta * records > 1:
         complain(

@@ -79,9 +79,9 @@ class Answers:
     Args:
         stream: to be gone through.
         journal: of the stream; None for a run that keeps no state.
-        lines: what reads them.
-        commit: how many steps are answered together; fewer where no more input is there.
-        zeros: whether steps that are left out count as zero.
+        lines: the reader of its lines.
+        commit: how many steps are answered together; fewer if no more input is available.
+        zeros: whether omitted steps count as zero.
         as_json: whether answers are JSON objects.
     """
 
@@ -163,7 +163,7 @@ class Answers:
         self._show(step - 1, [answer])
 
     def _answer(self) -> None:
-        """Answer the steps that wait; nothing interrupts before what was drawn is shown."""
+        """Answer the waiting steps; nothing interrupts before the drawn noise is shown."""
         if not self._waiting:
             return
         with undisturbed():
@@ -328,7 +328,7 @@ def _designed(asked: Asked, file: Path, names: int) -> Stream:
 
 
 def _guarantee(file: Path, promise: PromiseOptions) -> Guarantee:
-    """What is promised: what the file was made for, or what is given where that says nothing."""
+    """The guarantee: that of the file, or the given one if the file has none."""
     held = read_guarantee(file)
     given = promise.build_beside(held)
     guarantee = held or given
@@ -340,7 +340,7 @@ def _guarantee(file: Path, promise: PromiseOptions) -> Guarantee:
 
 
 def _question(file: Path, strategy: Strategy, workload: str | None) -> Workload | None:
-    """What the stream answers; None for what the strategy itself knows."""
+    """The queries of the stream; None for those of the strategy itself."""
     if workload is None:
         if sums_of(without_participation(strategy)) is not None and read_unweighted(file) is None:
             return None

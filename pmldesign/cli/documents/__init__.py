@@ -1,1 +1,1 @@
-"""What commands found: the parts of a document, what each command says, and the page in HTML."""
+"""Results of commands: the parts of a document, the document of each command, the HTML page."""

@@ -1,6 +1,6 @@
-"""What `pmldesign compare` says: rows of strategies in a table, a column where it says something.
+"""The document of `pmldesign compare`: a table with a row per strategy and no empty columns.
 
-Other commands show designs beside the rows of the usual strategies.
+Other commands show designs next to the rows of the usual strategies.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ def _data(shown: Comparison) -> dict[str, Any]:
 
 
 def _record(row: Row) -> dict[str, Any]:
-    """A row, under PML with what is left if alpha is wrong."""
+    """A row; under PML with the remaining guarantee if alpha is wrong."""
     wrong = {} if row.fallback is None else {"if_alpha_is_wrong": row.fallback.to_json()}
     return {**row.to_record(), **wrong}
 
 
 def _promised(shown: Sequence[Comparison], participation: AnyParticipation | None) -> list[Fact]:
-    """The guarantee, and what the noise of all rows of one kind satisfies besides."""
+    """The guarantee, and the further guarantees of the noise if all rows have one kind."""
     first = shown[0]
     if first.guarantee is None:
         return [] if participation is None else [("record", participation.describe())]

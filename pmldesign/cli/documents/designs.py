@@ -1,4 +1,4 @@
-"""What `pmldesign optimize` says: the design first, then what it is compared with."""
+"""The document of `pmldesign optimize`: the design first, then the comparison."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Designed:
         return Section(facts=[("bound", text)], column=self.column)
 
     def document(self, lower: Bound | None, rows: Sequence[Row]) -> Document:
-        """Everything; the summary is what follows the sections."""
+        """The whole document; its summary follows the sections."""
         value = None if lower is None else lower.value
         table = table_of(rows)
         recorded = [replace(row, lower_bound=value).to_record() for row in rows]
@@ -176,12 +176,12 @@ def _searches(result: Optimized) -> list[Fact]:
 
 
 def _buffers(design: Design) -> int | None:
-    """How many numbers a stream keeps; None for what is none."""
+    """The number of buffers of a stream; None for other strategies."""
     return buffers_of(without_participation(design.strategy))
 
 
 def _kind(design: Design, words: str) -> list[Fact]:
-    """What a record is where a person takes part several times, and the buffers of a stream."""
+    """The unit of a record if a person takes part several times, and the buffers of a stream."""
     buffers = _buffers(design)
     facts = parts.record_facts(design.strategy.participation, words)
     if buffers is not None:
@@ -190,7 +190,7 @@ def _kind(design: Design, words: str) -> list[Fact]:
 
 
 def _errors(mechanism: Mechanism, p: float) -> str:
-    """Its errors, the largest standard deviation where it is known."""
+    """Its errors, and the largest standard deviation if known."""
     largest = mechanism.known_max_std
     errors = f"err_{shortest(p)} {mechanism.error(p):.6g}, rmse {mechanism.rmse:.6g}"
     return errors if largest is None else f"{errors}, max std {largest:.6g}"

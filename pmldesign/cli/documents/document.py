@@ -1,10 +1,10 @@
-"""What a command found, said once: facts, tables and pictures in sections; and how it is printed.
+"""The result of a command: facts, tables and pictures in sections; and how it is printed.
 
 A document is shown in three ways. `data` is the JSON, all numbers with all digits. The `summary` is
-the text of a terminal, and the `page` what --report writes as HTML: the same sections where both
-say the same. Tables and pictures are also files of their own (--table, --plot).
+the text of a terminal, and the `page` is the HTML of --report: both share the sections that have
+the same content. Tables and pictures are also files of their own (--table, --plot).
 
-Progress is a line on standard error, only where that is a terminal; whatever is printed clears it.
+Progress is a line on standard error, only if that is a terminal; any other output clears it.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from pmldesign_solvers.search.solution import SearchStep
 
 Fact = tuple[str, str]
-"""A name, and what is known."""
+"""A name and its value."""
 WIDTH = 500
-"""Of a line where there is no terminal."""
+"""Width of a line without a terminal."""
 ERASED = "\r\x1b[2K"
 """Moves to the start of an empty line."""
 
@@ -87,7 +87,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What draws a figure, if there is anything to see, and what it shows in words."""
+    """A function that draws a figure, if there is anything to see, and its description."""
 
     draw: Callable[[], Figure | None]
     caption: str
@@ -110,15 +110,15 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a command found.
+    """The result of a command.
 
     Attributes:
-        data: what --json prints.
-        summary: what is printed otherwise.
-        table: what --table writes.
-        picture: what --plot draws.
+        data: the output of --json.
+        summary: the output without --json.
+        table: the table of --table.
+        picture: the figure of --plot.
         title: of the page.
-        page: its sections, made when they are asked for.
+        page: its sections, made on demand.
     """
 
     data: Any
@@ -130,7 +130,7 @@ class Document:
 
 
 def records(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """A table of dictionaries with all columns; what none of them has is left out."""
+    """A table of dictionaries with all columns, except those without any value."""
     rows = [_flat(row) for row in rows]
     header = [*dict.fromkeys(key for row in rows for key in row if row[key] is not None)]
     return Table(header, [[_plain(row.get(key)) for key in header] for row in rows])
@@ -154,10 +154,10 @@ class _Progress:
     """The line of progress: at most one, on a terminal."""
 
     shown = -math.inf
-    """When the line was last replaced; minus infinity where there is none."""
+    """When the line was last replaced; minus infinity without a line."""
 
     def show(self, step: Step | SearchStep | str) -> None:
-        """Replace the line, which nobody reads faster than ten times a second."""
+        """Replace the line, at most ten times a second."""
         now = time.monotonic()
         if isinstance(step, str) or now - self.shown > 0.1:
             width = terminal_width(sys.stderr) or WIDTH
@@ -270,7 +270,7 @@ def _rendered(
 def _narrow(
     widths: list[int], columns: Sequence[Sequence[str]], wraps: Sequence[bool], width: int
 ) -> None:
-    """Take what is too much off the widest column of text, a word's length at least is left."""
+    """Reduce the widest columns of text to fit; each keeps at least the length of its words."""
     least = [
         max((len(word) for cell in column for word in cell.split()), default=0) if wrap else wide
         for column, wide, wrap in zip(columns, widths, wraps, strict=True)
@@ -313,7 +313,7 @@ def _facts(section: Section) -> None:
 
 
 def facts(pairs: Sequence[tuple[str, str]], *, column: int = 0) -> None:
-    """Print what is known, one fact a line, with the values from this column on or a later one."""
+    """Print facts, one a line, with the values starting at this column or a later one."""
     _PROGRESS.clear()
     column = max(column, *(len(name) + 2 for name, _ in pairs))
     for name, value in pairs:

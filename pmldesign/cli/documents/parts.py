@@ -1,4 +1,4 @@
-"""What documents say of a workload, its norm, and a mechanism: as facts, JSON and sections."""
+"""Parts of documents on a workload, its norm, and a mechanism: facts, JSON and sections."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ ASIDES = {
 }
 """What follows the promise in the sentences of guarantees, in the order in which it is cut off."""
 INTEGER_NOISE = "integer-valued Laplace noise, for epsilon only; plans need --noise laplace"
-"""What a reader has to know of it."""
+"""A note for readers."""
 MOST_PARTS = 6
-"""Whose shares are told."""
+"""Maximum number of parts whose shares are shown."""
 
 
 def announced(measured: Strategy) -> str:
@@ -83,9 +83,9 @@ class Said:
         }
 
     def facts(self) -> list[Fact]:
-        """What it satisfies in every currency, rounded up; none for noise without a guarantee.
+        """Its guarantee in every privacy definition, rounded up; empty without a guarantee.
 
-        Under PML also what is left if alpha is wrong.
+        Under PML also the remaining guarantee if alpha is wrong.
         """
         noisy, guarantee = self.noisy, self.noisy.guarantee
         if guarantee is None or not 0 < noisy.privacy.ratio < math.inf:
@@ -130,10 +130,10 @@ class Said:
 
     @cached_property
     def leaked(self) -> dict[str, Any] | None:
-        """The pointwise maximal leakage that --at-alpha asks for, rounded up; None without it.
+        """The pointwise maximal leakage at --at-alpha, rounded up; None without that option.
 
-        Epsilon is null where it is log(1/alpha), which no mechanism exceeds. Gaussian noise has it
-        but for a probability delta, that of the guarantee, or 1e-6.
+        Epsilon is null if it is log(1/alpha), which no mechanism exceeds. For Gaussian noise it
+        holds except with probability delta, that of the guarantee or 1e-6.
         """
         noisy, alpha = self.noisy, self.at_alpha
         if alpha is None or noisy.guarantee is None or noisy.scale == 0:
@@ -171,7 +171,7 @@ class Said:
         return privacy_figure({self.noisy.strategy.name: self.noisy.privacy})
 
     def guarantee_section(self, numbers: Mapping[str, Any] | None = None) -> Section:
-        """The guarantee in words and numbers, under PML with what is left if alpha is wrong."""
+        """The guarantee in words and numbers; under PML also the guarantee if alpha is wrong."""
         guarantee = self.noisy.guarantee
         if guarantee is None:
             none = "None was asked for: the scale of the noise is the sensitivity of the strategy."
@@ -199,7 +199,7 @@ class Said:
         return [Section("The same noise in other currencies", facts=single, tables=tables)]
 
     def measured(self, noise: str = "") -> Section:
-        """The strategy, as a heat map where it is written out, and its noise."""
+        """The strategy, as a heat map if it is materialized, and its noise."""
         noisy = self.noisy
         noise = noise or f"{noisy.noise_name} of scale {of_scale(noisy.scale, 9)}"
         rows, cells = map(count_text, noisy.strategy.shape)
@@ -250,7 +250,7 @@ def workload_data(workload: Workload) -> dict[str, Any]:
 
 
 def promised(words: str) -> list[Fact]:
-    """What is promised, and a line each for what that supposes and says besides."""
+    """The guarantee, and a line each for its assumptions and side remarks."""
     facts = []
     for name, form in ASIDES.items():
         found = form.search(words)
@@ -317,7 +317,7 @@ def at_least_facts(who: str, what: str, value: float | None) -> list[Fact]:
 
 
 def certificate(norm: Certificate, output: Any, sentence: str, facts: Sequence[Fact]) -> Section:
-    """The bounds on the norm, what follows from them, and how to check them again."""
+    """The bounds on the norm, their consequences, and how to verify them."""
     check = "write the strategy with -o FILE.npz, then pmldesign verify FILE.npz"
     if output is not None:
         check = (

@@ -1,4 +1,4 @@
-"""What `pmldesign release` says: what was published, from the table and the manifest."""
+"""The document of `pmldesign release`: the published table and its manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `pmldesign target` says: the least budget, and what the usual strategies need."""
+"""The document of `pmldesign target`: the least budget, and those of the usual strategies."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def usual_budgets(budget: LeastBudget, announce: Callable[[str], None]) -> list[
 
 
 class Needed:
-    """The document of a least budget, said piece by piece.
+    """The document of a least budget, shown piece by piece.
 
     Args:
-        budget: what was found.
+        budget: the result.
         output: where the strategy is written.
         at_alpha: the least probability of --at-alpha.
     """
@@ -65,7 +65,7 @@ class Needed:
         )
 
     def document(self, rows: Sequence[BudgetRow]) -> Document:
-        """Everything; the summary is what follows the section."""
+        """The whole document; its summary follows the section."""
         budget = self.budget
         recorded = [{"name": row.name, "noise": row.noise, budget.name: row.budget} for row in rows]
         table = Table(

@@ -11,10 +11,10 @@
         (the help of the command)
 
 The field `rel_gap` is the option --rel-gap. A bool is a flag, a Path a file. A group is a class of
-the same kind whose options several commands share; they stand where it stands.
+the same kind whose options several commands share; they appear at the position of its field.
 
-`Outputs` has those that name what is written beside what is printed: JSON, pictures, reports,
-tables. A file that cannot be written is refused where its option is read, before any work.
+`Outputs` has the options for output other than the printed text: JSON, pictures, reports, tables. A
+file that cannot be written is refused when its option is read, before any work.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ def option(text: str, *names: str, default: Any = None, **attributes: Any) -> An
 
     Args:
         text: its help.
-        names: such as "-o", where the name of the field does not say it.
-        default: its value where it is not given.
-        attributes: of `click.Option`; `check` is called with the value that is given.
+        names: such as "-o", if they do not follow from the name of the field.
+        default: its value if the option is not given.
+        attributes: of `click.Option`; `check` is called with the given value.
     """
     stated = {"names": names, "help": text, "default": default, **attributes}
     return field(default=default, metadata={"option": stated})
@@ -201,7 +201,7 @@ def numbers(name: str, text: str, *, example: str) -> list[float]:
     """Numbers separated by commas.
 
     Raises:
-        InvalidInputError: something in it is no number.
+        InvalidInputError: a part of it is not a number.
     """
     found = as_numbers(text.split(","))
     if found is None:
@@ -226,7 +226,7 @@ def ends(what: str, *endings: str) -> Callable[[Path], None]:
 
 
 def drawing(shown: str) -> dict[str, str]:
-    """The help of --plot where it draws this."""
+    """The help of --plot for a command that draws this."""
     return {"help": f"File for a picture of {shown}: .png, .pdf or .svg (needs the plot extra)."}
 
 
@@ -238,7 +238,7 @@ def strategy_output() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerOptions:
-    """How answers are given: their intervals, and what is done to them afterwards."""
+    """The form of the answers: their intervals, and their post-processing."""
 
     level: float | None = option("Confidence level of the intervals, in (0, 1).", default=0.95)
     simultaneous: bool = option("Widen the intervals so that all of them hold together.")
@@ -266,7 +266,7 @@ class Outputs:
         """Print a document, and write the files that are asked for.
 
         Args:
-            document: what was found.
+            document: the result.
             begun: whether something of it was printed before its summary.
 
         Raises:

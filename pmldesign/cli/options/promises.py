@@ -244,10 +244,10 @@ class LedgerOptions:
     )
 
     def account(self) -> Ledger | None:
-        """The ledger with what is told of it; None without one.
+        """The ledger with its options; None without one.
 
         Raises:
-            InvalidInputError: something is told, and there is no ledger.
+            InvalidInputError: options of a ledger are given, but no ledger.
         """
         from pmldesign.releases.costs.ledger import ledger_of
 
@@ -261,7 +261,7 @@ class LedgerOptions:
 
 
 def warn_of_large(guarantee: Guarantee | None) -> Guarantee | None:
-    """The guarantee; with a line on standard error where it hardly protects anybody."""
+    """The guarantee; with a warning on standard error if it gives almost no protection."""
     from pmldesign.cli.process import complain
 
     for name in ("epsilon", "rho", "mu"):
@@ -285,7 +285,7 @@ def at_alpha() -> Any:
 
 
 def require_alpha_fits(alpha: float | None, cells: int, *, participation: Any = None) -> None:
-    """Refuse a number of --at-alpha that so many cells cannot have, or beside participations.
+    """Refuse a number of --at-alpha that is impossible for so many cells or participations.
 
     Raises:
         InvalidInputError: it is above 1/cells, or not positive; or people take part several times.

@@ -1,4 +1,4 @@
-"""Options and arguments that name what is read: workloads, strategies, schemas, weights.
+"""Options and arguments for inputs: workloads, strategies, schemas, weights.
 
 A shell completes workloads, strategies and lists of them: names come with sizes that work,
 `prefix:64`, to be edited, as shells take a colon for the end of a word. Files are completed by the
@@ -63,7 +63,7 @@ class LimitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionOptions:
-    """What is asked about: attributes, weights, what is public, and how often people take part."""
+    """The queries: attributes, weights, invariants, and how often people take part."""
 
     participation: str | None = option(
         "Bounded contributions of one person. In a stream: K steps, exactly B apart"
@@ -84,11 +84,11 @@ class QuestionOptions:
     )
 
     def queries(self, text: str, note: Callable[[str], None] | None = None) -> Workload:
-        """The workload that an argument means: with a schema a file, or names of attributes.
+        """The workload of an argument: a file, or with a schema also names of attributes.
 
         Raises:
             FileError: a file cannot be read.
-            InvalidInputError: it is no workload, no schema, or the weights do not fit.
+            InvalidInputError: the workload or the schema is invalid, or the weights do not fit.
         """
         from pmldesign.files.workloads import is_matrix_path, load_workload
 
@@ -107,7 +107,7 @@ class QuestionOptions:
 
         Raises:
             FileError: the schema cannot be read.
-            InvalidInputError: it is no workload, or no schema.
+            InvalidInputError: the workload or the schema is invalid.
         """
         from pmldesign.releases.people.queries import parse_queries
         from pmldesign.releases.people.schema import read_schema
@@ -120,7 +120,7 @@ class QuestionOptions:
         """The hash of the schema; None without one.
 
         Raises:
-            FileError, InvalidInputError: the schema cannot be read, or is none.
+            FileError, InvalidInputError: the schema cannot be read or is invalid.
         """
         from pmldesign.releases.people.schema import read_schema
 
@@ -167,7 +167,7 @@ class QuestionOptions:
 
         Raises:
             FileError: the schema cannot be read.
-            InvalidInputError: both say it, or it is none.
+            InvalidInputError: both define it, or it is invalid.
         """
         if self.participation is None and self.schema is None:
             return None
@@ -211,7 +211,7 @@ class QuestionOptions:
     def with_guarantee(
         self, text: str, promise: PromiseOptions, note: Callable[[str], None]
     ) -> tuple[Workload, Guarantee | None]:
-        """The workload and the guarantee that is asked for, both beside what is known.
+        """The workload and the requested guarantee, both given the invariants.
 
         Raises:
             FileError, InvalidInputError: as `queries`, `public` and `PromiseOptions.build`.
@@ -227,7 +227,7 @@ class QuestionOptions:
         """Whether cells hold fractions of records: the schema has numbers.
 
         Raises:
-            FileError, InvalidInputError: the schema cannot be read, or is none.
+            FileError, InvalidInputError: the schema cannot be read or is invalid.
         """
         from pmldesign.releases.people.schema import read_schema
 
@@ -249,7 +249,7 @@ class QuestionOptions:
 
 
 def warn_of_known(name: str) -> None:
-    """Say on standard error that what public answers tell is not protected."""
+    """Warn on standard error that the information in public answers is not protected."""
     from pmldesign.cli.process import complain
 
     complain(

@@ -25,7 +25,7 @@ OTHER_NAMES = {
 
 
 def in_options(message: str) -> str:
-    """The message with options in place of arguments, for the command that runs."""
+    """The message with options instead of arguments, for the command that runs."""
     context = click.get_current_context(silent=True)
     if context is None:
         return message
