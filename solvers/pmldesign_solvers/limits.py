@@ -5,7 +5,7 @@ Nothing else decides that something is too large: no code predicts how long it w
 """
 
 MAX_ENTRIES = 2**29
-"""A matrix with more entries (4 GiB) is never written out."""
+"""A matrix with more entries (4 GiB) is never materialized."""
 GRAM_CELLS = 8192
 """Cells of a Gram matrix that is formed (512 MiB)."""
 WRITTEN_CELLS = 2048

@@ -1,4 +1,4 @@
-"""Both bounds on a factorization norm, recomputed from a solver's output alone."""
+"""Both bounds on a factorization norm, recomputed only from a solver's output."""
 
 from pmldesign_solvers import face
 

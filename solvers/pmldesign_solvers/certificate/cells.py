@@ -1,4 +1,4 @@
-"""Both bounds on gamma_(p)(A), recomputed from the workload and a solver's output alone.
+"""Both bounds on gamma_(p)(A), recomputed only from the workload and a solver's output.
 
 gamma_(p)(A) = min over L R = A of  tr_{p/2}(L L^T)^(1/2) * max_j norm(R e_j)_2.
 
@@ -46,7 +46,7 @@ from pmldesign_solvers.operators.operator import (
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Two-sided bound on gamma_(p)(A), recomputed from the workload and the factors alone.
+    """Two-sided bound on gamma_(p)(A), recomputed only from the workload and the factors.
 
     Attributes:
         lower: rounded down.
@@ -62,7 +62,7 @@ class Certificate:
         return self.upper / self.lower - 1.0 if self.lower > 0 else float("inf")
 
     def join(self, other: Certificate) -> Certificate:
-        """The largest lower and the smallest upper bound of two that speak of one norm."""
+        """The largest lower and the smallest upper bound of two certificates of one norm."""
         return Certificate(max(self.lower, other.lower), min(self.upper, other.upper))
 
     def times_power_of_two(self, exponent: int) -> Certificate:
@@ -152,7 +152,7 @@ def certify(
     relation: Relation = "add-remove",
     groups: Indices | None = None,
 ) -> Certificate:
-    """Both bounds, from the original workload and the returned arrays alone."""
+    """Both bounds, only from the original workload and the returned arrays."""
     return Certificate(
         lower=lower_bound(operator, u, w, p),
         upper=upper_bound(operator, strategy, right_inverse, p, relation=relation, groups=groups),

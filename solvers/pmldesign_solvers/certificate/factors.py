@@ -1,4 +1,4 @@
-"""The sizes of L and of what A = L R lacks, for an upper bound on gamma_(p), with their rounding.
+"""Sizes of L and of the residual of A = L R, for an upper bound on gamma_(p), with their rounding.
 
 With L = A B and E = A (1 - B R), these are (sum_i norm(X_i)_2^p)^(1/p) of X = L and of X = E.
 Squares that may have underflowed count with the smallest normal number added. Where A is wide or

@@ -1,4 +1,4 @@
-"""Both bounds on gamma_(p) where neighbours differ by e_i - e_j: a cell loses what another gains.
+"""Both bounds on gamma_(p) if neighbours differ by e_i - e_j: a record moves between cells.
 
 Upper bound. R counts by the largest distance of two columns, and A on vectors that sum to zero
 only: as differences of its columns to the last one, so that nothing which they have in common is

@@ -1,4 +1,4 @@
-"""Running sums whose total is public, in O(n K): neighbours move a record from a step to another.
+"""Running sums with a public total, in O(n K): neighbours move a record from a step to another.
 
 dual        lower bounds from product weights of intervals, certified
 beside      the certified value of a stream given the total, and its factor online

@@ -105,7 +105,7 @@ def stopped(deadline: Deadline) -> Status | None:
 
 
 def ended(work: Work) -> Status | None:
-    """How a budget ended what asks it; None where some of it is left."""
+    """How a budget ended its caller; None if some of it remains."""
     return stopped(work.deadline) or (Status.EFFORT if work.over() else None)
 
 

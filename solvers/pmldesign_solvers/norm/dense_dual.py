@@ -182,7 +182,7 @@ class ScalingProblem:
     def _levelled_sum(
         self, columns: Array, root: Array, vectors: Array, values: Array
     ) -> tuple[float, float]:
-        """At p = 2: the trace of L' L'^T, and what to expect of the next lower bound."""
+        """At p = 2: the trace of L' L'^T, and the expected value of the next lower bound."""
         ratios = columns / values.sum()
         # a product of a matrix with itself takes half the time of others
         half = np.sqrt(np.sqrt(ratios))[:, None] * vectors

@@ -58,7 +58,7 @@ FEW = 4
 """Up to so many queries for each cell the rows of A B are kept. Chosen: no difference on small
 matrices (benchmarks/constants.py)."""
 FACTORED = 1400
-"""Largest system that is written out: prefix:256 with weights over two orders of magnitude at
+"""Largest system that is materialized: prefix:256 with weights over two orders of magnitude at
 p = inf takes 12 products for a direction instead of several hundred, 0.1 s instead of 0.4 s."""
 RATIO = 8.0
 """Of neighbouring poles, at most: a relative error of the diagonal of 5%. 368 steps for pairs, as
@@ -66,14 +66,14 @@ with 2; 372 with 64 (benchmarks/constants.py)."""
 
 
 class NewtonSystem:
-    """A positive definite system in (x_w, x_u), or in x_w alone.
+    """A positive definite system in (x_w, x_u), or only in x_w.
 
     Args:
         operator: A, shape (m, k).
         differences: the difference vectors v_k.
         strategy, right_inverse, values: R, shape (r, k), B, shape (k, r), and s, shape (r,),
             ascending.
-        diagonal: what barriers and powers add; its length says whether x_u is part of it.
+        diagonal: the terms of barriers and powers; its length says whether x_u is part of it.
         coupled_rows: whether the weights u have a matrix of ones added, as w always have.
         deadline: asked after every product of `solve`; a StoppedError once it has passed.
     """

@@ -60,7 +60,7 @@ def solve_marginals(
         p: in [2, inf].
         relation: of neighbours, "add-remove" or "replace".
         known: under replace the attributes of each table that is public, none within another one;
-            the total alone is that of no attributes.
+            if only the total is public, the empty set of attributes.
         options: when to stop; for pairs both problems take their turn in a step.
 
     Returns:

@@ -140,7 +140,7 @@ class MarginalsSolution(Outcome):
     Attributes:
         residuals: the R sets T of attributes that are measured, by size, then lexicographic. The
             empty one is the total, absent for pairs; attributes with one value occur in none.
-        precisions: s_T > 0, shape (R,), what T adds to the squared length of a column; of l2
+        precisions: s_T > 0, shape (R,), the part of T in the squared length of a column; of l2
             sensitivity 1.
     """
 

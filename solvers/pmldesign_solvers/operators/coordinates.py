@@ -14,7 +14,7 @@ is replaced by one of its group, and vectors sum to zero in each. They are writt
 relative to a reference cell of each group, A' = (a_j - a_ref) for j other than ref, in which e_j
 stands for e_j - e_ref. Equal columns of a group are one, and groups of equal columns have none.
 Zero columns are one uncovered cell; if there is one, it is the reference.
-Queries on known numbers alone become zero rows and are left out.
+Queries only on known numbers become zero rows and are left out.
 
 Back in the original cells a strategy has columns R'_j and 0 for the reference, minus their mean, so
 that R 1 = 0; the right inverse has rows B'_j, shared among equal cells, and minus their sum for the
@@ -268,7 +268,7 @@ class GroundedWorkload:
         """All cells being one group.
 
         Raises:
-            ValueError: every query depends on the total alone.
+            ValueError: every query depends only on the total.
         """
         classes = merged.column_of
         idle = bool((classes < 0).any())

@@ -135,7 +135,7 @@ class Work:
 
     Args:
         units: how many may be spent; inf for no limit.
-        deadline: ends it earlier; None for Ctrl-C alone.
+        deadline: ends it earlier; None if only Ctrl-C does.
         whole: that contains this part.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""A workload that is held as a matrix, and what its rows have in common.
+"""A workload stored as a matrix, and the common offsets of its rows.
 
 One-sided Jacobi rotations compute the singular values of D_1 X D_2, for any diagonal matrices D_1
 and D_2, as accurately as the condition number of X allows; other methods, only as parts of the
@@ -114,7 +114,7 @@ class DenseOperator(Operator):
 
 
 class ByMatrix(Operator):
-    """An operator that is written out for what it has no better way of."""
+    """An operator that materializes its matrix for operations without a faster way."""
 
     def gram(self, weights: Array) -> Array:
         """A^T diag(weights) A, shape (n, n), for weights of shape (m,)."""

@@ -63,7 +63,7 @@ def norms_between(sums: Array, starts: Indices, stops: Indices) -> Array:
 
 
 def numbered(keys: Indices, dropped: NDArray[np.bool_]) -> tuple[Indices, Indices]:
-    """As first_seen, for whole numbers."""
+    """As first_seen, for integers."""
     kept = np.flatnonzero(~dropped)
     _, first, inverse = np.unique(keys[kept], return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.intp)

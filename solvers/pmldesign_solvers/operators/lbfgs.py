@@ -23,11 +23,11 @@ class StoppedError(Exception):
 
 
 class Gains:
-    """Ends a descent of a logarithm that hardly gains: as `report` of `descend`.
+    """Ends the descent of a logarithm once its gains are too small: a `report` of `descend`.
 
     Args:
         patience: evaluations.
-        least: what so many have to gain, relatively.
+        least: the relative gain required of so many evaluations.
 
     Attributes:
         ended: whether it has ended the descent.
@@ -53,7 +53,7 @@ class Descended:
     Attributes:
         point, value: the best that was evaluated; the start and infinity before the first.
         settled: whether the descent ended by itself, and not by a limit.
-        stopped: what ended it from outside, a StoppedError or a KeyboardInterrupt; or None.
+        stopped: the StoppedError or KeyboardInterrupt that ended it from outside; or None.
     """
 
     point: Array
@@ -62,7 +62,7 @@ class Descended:
     stopped: BaseException | None
 
     def unless_stopped(self) -> Array:
-        """The point; raises what ended the descent from outside."""
+        """The point; raises the error that ended the descent from outside, if any."""
         if self.stopped is not None:
             raise self.stopped
         return self.point

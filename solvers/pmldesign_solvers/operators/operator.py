@@ -102,7 +102,7 @@ class Operator(ABC):
         """Largest absolute entry of every row, shape (m,)."""
 
     def without_offsets(self) -> tuple[Operator, Array]:
-        """The same on vectors that sum to zero, where rows lost what their entries share.
+        """Queries with equal answers on vectors that sum to zero: rows without common offsets.
 
         Also, shape (m,), how far apart the entries are at most in rows that count as constant; or
         nothing, shape (0,), without such rows. Operators whose rows have zeros or small whole

@@ -112,7 +112,7 @@ class Normalised:
         operator: 2^-exponent A; for pairs without the common part of the entries of a row.
         searched: nearly the same, without rows and entries that are too small for a search; the
             same object without any.
-        exponent: a whole number.
+        exponent: an integer.
         left_out: of rows that count as constant, how far their entries are apart at most, on the
             same scale; shape (m,).
     """

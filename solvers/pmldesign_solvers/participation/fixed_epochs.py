@@ -270,7 +270,7 @@ def upper_bound(epochs: Epochs, point: EpochPoint) -> float:
 
 
 def raised_sensitivity(epochs: Epochs, sensitivity: float) -> float:
-    """A squared sensitivity with what rounding may have taken away."""
+    """A squared sensitivity plus a bound on the rounding."""
     return sensitivity * (1.0 + STEP_UNITS * epochs.sums.cells * EPS)
 
 

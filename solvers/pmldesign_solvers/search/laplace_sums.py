@@ -116,7 +116,7 @@ def _square_and_fourth_powers(rows: Array, times: Array) -> tuple[Array, Array]:
 
 
 def moment_bound(spreads: Array, miss: float) -> Array:
-    """Upper bound on h from the variance of V alone."""
+    """Upper bound on h, only from the variance of V."""
     x = np.linspace(0.001, 0.999, 4000) * math.sqrt(2)
     bounds = (math.log(2 / miss) - np.log1p(-(x**2) / 2)) / x
     return np.asarray(spreads * bounds.min())

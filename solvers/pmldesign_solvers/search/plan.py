@@ -48,7 +48,7 @@ MOST_ROWS = 8
 FOLLOWED = 512
 """Beyond, a descent takes a minute, and gains 1e-4 on tents for ranges."""
 POLISH_ENTRIES = 2**22
-"""Largest product of queries and measurements for which L is written out to be polished."""
+"""Largest product of queries and measurements for which L is materialized to be polished."""
 PATIENCE = 6
 """Starts followed in a row without a gain after which no more are; the running sums, ranges and
 random workloads looked at (5 to 64 cells) had their best from one of the first four. Twice as many

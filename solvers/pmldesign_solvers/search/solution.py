@@ -10,7 +10,7 @@ from pmldesign_solvers.operators.operator import Array
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start and what became of it.
+    """One start and its result.
 
     Attributes:
         name: where the search began.

@@ -1,4 +1,4 @@
-"""Both bounds on the norm of running sums, from weights and nodes alone.
+"""Both bounds on the norm of running sums, only from weights and nodes.
 
 **Lower bound.** For any u, w > 0 the dual is f(u, w) = tr T^(-1/2) / (norm(u)_q sum w)^(1/2), and
 tr T^(-1/2) >= tr r(T) / (1 + e) wherever r(x) x^(1/2) <= 1 + e for all x > 0 (`Nodes.excess`).

@@ -267,7 +267,7 @@ class Factor:
 
 
 def factor(shares: Array, decays: Array) -> Factor:
-    """C for what `generators` returns, in O(n K^2).
+    """C from the result of `generators`, in O(n K^2).
 
     P goes from block to block by a Cholesky factorization each; then the rows of all blocks follow
     side by side.

@@ -79,7 +79,7 @@ def multiply(matrices: Sequence[Array], x: Array) -> Array:
 
 
 def product(matrices: Iterable[Array]) -> Array:
-    """M_1 x ... x M_k, written out."""
+    """M_1 x ... x M_k as a dense matrix."""
     return reduce(lambda left, right: np.asarray(np.kron(left, right), np.float64), matrices)
 
 
@@ -173,7 +173,7 @@ def largest_l1_distance(factors: Sequence[Array]) -> float:
 
 
 def _only_entry(factor: Array) -> float | None:
-    """The positive number that all entries are but zeros, 0 of zeros alone; None of any others."""
+    """The positive number that all nonzero entries equal, 0 if all are zero; otherwise None."""
     largest = max(float(factor.max()), 0.0)
     return largest if ((factor == 0) | (factor == largest)).all() else None
 

@@ -61,7 +61,7 @@ def best(
 
 
 class _Attribute:
-    """An ordered attribute with unit columns Y, and what moves with them."""
+    """An ordered attribute with unit columns Y, and the quantities that depend on them."""
 
     def __init__(self, rows: Array, lengths: Array) -> None:
         self.rows, self.lengths = rows, lengths

@@ -31,7 +31,7 @@ class Root:
 
     @property
     def matrix(self) -> Array:
-        """N written out."""
+        """N as a dense matrix."""
         return (self.vectors * self.values) @ self.vectors.T
 
     def times(self, x: Array) -> Array:

@@ -131,7 +131,7 @@ class SectorBound:
             yield space, space.assemble(inner, rest, products)
 
     def lowered(self, total: float, count: int, frames: Mapping[int, Frame]) -> float:
-        """A sum of roots of so many eigenvalues, less what rounding may have added."""
+        """A sum of roots of so many eigenvalues, less a bound on the rounding."""
         total *= 1 - COEFFICIENT_ERROR - (count + len(self.problem.tables) + 100) * EPS
         problem, traces, off = self.problem, self._plain.copy(), np.zeros(len(self._plain))
         for i, kept in frames.items():

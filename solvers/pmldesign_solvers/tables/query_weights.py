@@ -116,7 +116,7 @@ def _unit(u: Array, p: float) -> Array:
 
 
 def _alone(question: Question, k: int, p: float, options: SolverOptions) -> Array:
-    """The best weights of a factor alone."""
+    """The best weights of a single factor."""
     operator = question.factors[k]
     if operator is None:
         return _unit(np.ones(question.sizes[question.attribute[k]]), p)

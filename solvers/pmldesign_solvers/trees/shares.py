@@ -11,8 +11,8 @@ of the rest of the path a node takes the part 1 / (1 + exp(-z)), and the error
 is smooth in z; its gradient is the adjoint of both sweeps, from the leaves and back.
 
 With tables of plain attributes (`spaces`) a node divides its share among those that are asked for
-there or below, lie within such ones or hold them, by the exponentials of y: the sum over the tables
-T that hold S of x_T / m_T is a precision in a tree for each S, and a query has the variance
+there or below, lie within these or contain them, by the exponentials of y: the sum over the tables
+T that contain S of x_T / m_T is a precision in a tree for each S, and a query has the variance
 a_T^2 sum_{S in T} d_S var_S (`Spaces.told`). The rest of a node goes to those below that measure.
 
 The shares are those of levels first (one z for each), then descend from there. The logarithm of
@@ -117,7 +117,7 @@ class Shares:
         return self._shaped(nodes * counted / np.maximum(number, 1.0))
 
     def leaves(self) -> Array:
-        """Shares of the lowest nodes alone, of the largest table there."""
+        """Shares of the lowest nodes only, of the largest table there."""
         shares = np.zeros_like(self._allowed, dtype=np.float64)
         lowest = self._of_parts(np.zeros(len(self._inner)))
         shares[int(self.spaces.answers.argmax())] = lowest

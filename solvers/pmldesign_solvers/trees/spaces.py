@@ -7,8 +7,8 @@ residual space (`structure.subsets`), d_S the dimension and P_S the projection,
     sum over t of (e_t x 1)(e_t x 1)^T = c_T sum_{S in T} P_S = N / m_T sum_{S in T} P_S,
     a row has the squared length c_T d_S / m_T = N d_S / m_T^2 in V_S, if S is in T.
 
-So what weights of nodes and tables make is a tree for every S, with sums over the tables that hold
-S instead of weights of nodes. Spaces within the same tables have the same tree: they are one here,
+So weights of nodes and tables form a tree for every S, with sums over the tables that contain S
+instead of weights of nodes. Spaces within the same tables have the same tree: they are one here,
 and their dimensions add up. Weights w of cells are uniform over the plain cells, which divides by
 N; so is everything here.
 
@@ -18,8 +18,8 @@ scale, (m_T^(2/p) var)^(p/2) = m_T var^(p/2), whose weight in the dual is u m_T^
 An ordered attribute has queries of its own, with numbers t and h: a query of a table has the parts
 t off S and h on S instead of 1 and n_i - 1 for a plain one, which count only in N and m_T
 (`ordered_spaces`). The measured part of a table is the rest without its total, and counts only for
-those S that have all of its ordered attributes. With t and h of a strategy, `told` is how variances
-add up, and with those of a lower bound `within` is the tree of every S.
+those S that have all of its ordered attributes. With t and h of a strategy, `told` has the weights
+of variances in answers, and with those of a lower bound `within` is the tree of every S.
 """
 
 from __future__ import annotations

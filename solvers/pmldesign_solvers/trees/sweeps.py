@@ -26,9 +26,9 @@ from pmldesign_solvers.operators.operator import Array, Flags
 from pmldesign_solvers.trees.tree import Tree
 
 LEAST = 1e-300
-"""In place of a precision of 0."""
+"""Replaces a precision of 0."""
 FAINT = 1e-60
-"""Of the largest precision: what cells have that are not measured."""
+"""Fraction of the largest precision given to cells that are not measured."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

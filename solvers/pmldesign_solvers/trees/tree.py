@@ -224,7 +224,7 @@ class Tree:
 
         Args:
             nodes: their counts, shape (N,), from 0 on.
-            shared: what nodes above both add, for a cell and itself too; None for nothing.
+            shared: the terms of nodes above both cells, also if both are one cell; None for zero.
             tops: places, shape (P,), with one above both cells; None for the root.
         """
         places = self.at_places(nodes)

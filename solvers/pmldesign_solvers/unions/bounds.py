@@ -94,7 +94,7 @@ class ExchangeableCells:
     def step(self, w: Array) -> tuple[float, Array]:
         """The nuclear norm for weights w of single cells, and the next weights.
 
-        It is lowered by what its rounding may be, sums of it included.
+        It is lowered by a bound on its rounding, including that of its sums.
         """
         w = w / (w @ self.cells)
         trace = math.fsum(b.times * float(b.gram.diagonal() @ w[b.classes]) for b in self.blocks)
