@@ -1,7 +1,7 @@
 """Running sums released online, a step at a time (docs/background/streams.md).
 
 encoder      y_t = (C x)_t + noise on a grid, exactly
-rows         C x in whole numbers, C^-1 y in floating point; many steps at once
+rows         C x in integers, C^-1 y in floating point; many steps at once
 recurrences  how a stream goes through C, and its memory of the past
 sums         the answers A C^-1 y
 on_line      online strategies: C, its distances, its answers; also given a public total

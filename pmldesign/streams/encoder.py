@@ -1,4 +1,4 @@
-"""y_t = (C x)_t on a grid: all of a stream that depends on data, in whole numbers.
+"""y_t = (C x)_t on a grid: all of a stream that depends on data, in integers.
 
 C is *defined* by integers (`rows`): the sensitivity is that of its rounded columns, not of the
 intended ones. Inputs are multiples of 2^-40, rounded down; inputs that differ by at most 1 still do
@@ -13,7 +13,7 @@ which do not increase Delta, `strategies.participation.distances`.) The grid is 
 two with grid n^(1/2) <= 1e-6 Delta. A rounded floating-point state would not be linear in the data
 to any proved degree.
 
-*The columns.* Rounding to whole numbers moves a column by at most `moved`, for each step that a
+*The columns.* Rounding to integers moves a column by at most `moved`, for each step that a
 person takes part in; it is added to Delta. The columns of the matrix that a recurrence stands for
 are measured with all their rounding.
 
@@ -40,7 +40,7 @@ from pmldesign_solvers.streams.factor import SIZE
 FINENESS = 1e-6
 """Fraction of the sensitivity that rounding to the grid may add; the noise scale covers it."""
 LARGEST_INPUT = 2**53
-"""Whole numbers up to here are floats without rounding."""
+"""Integers up to here are floats without rounding."""
 
 Real = float | int | Fraction
 

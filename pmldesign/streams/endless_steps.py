@@ -2,7 +2,7 @@
 
     z_m <- d_m z_m + kappa x,      (C x)_t = sum_m rho w_m z_m
 
-in whole numbers: x are multiples of 2^-40, kappa x of 2^-92, z of 2^-128, rounded down at each
+in integers: x are multiples of 2^-40, kappa x of 2^-92, z of 2^-128, rounded down at each
 step, which leaves (C x)_t off by at most sum_m rho w_m 2^-128 / (1 - d_m) whatever the data. Back
 in floating point, from the released values only, with the same coefficients:
 
@@ -149,7 +149,7 @@ class EndlessSums:
 
     Args:
         scale: standard deviation of the noise on C x.
-        least: the one that sensitivity 1 asks for.
+        least: the one required at sensitivity 1.
         total: the sum before the first step, 0 or zeros of shape (d,).
     """
 
@@ -224,7 +224,7 @@ class Endless(OnLine):
 
     @property
     def distance(self) -> float:
-        """The largest distance of the columns in whole numbers."""
+        """The largest distance of the columns in integers."""
         return self.sensitivity
 
     def response(self, scale: float, least: float, total: Any) -> EndlessSums:

@@ -23,7 +23,7 @@ longest column of an epoch is its first. Sums over epochs are closed,
 all terms positive; that of the last epoch goes on for ever. So no column of the infinite matrix is
 longer than 1, whatever number of steps is taken.
 
-**Whole numbers.** C is *defined* by d_m as multiples of 2^-96, rho w_m of 2^-128 and kappa of
+**Integers.** C is *defined* by d_m as multiples of 2^-96, rho w_m of 2^-128 and kappa of
 2^-52, all rounded down; its columns are measured with these.
 
 **Variance.** With v_s = xi_s / rho_s, xi the noise of variance 1, and b(z) = 1/((1 - z) r(1 - z)),

@@ -42,7 +42,7 @@ class Corrections:
         return sorted((step, at) for step, later in self._later.items() for at in later)
 
     def resume(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Go on from saved pairs."""
+        """Continue from saved pairs."""
         for step, at in pairs:
             self._later.setdefault(step, set()).add(at)
 

@@ -1,4 +1,4 @@
-"""Noise for a stream: whole numbers of grid units, from one small interface.
+"""Noise for a stream: integers in grid units, from one small interface.
 
 `FloatingGaussian` rounds floating-point numbers: for simulations and tests, not for publication, as
 the information in its lowest bits about the true value has not been bounded. `DiscreteGaussian` is
@@ -102,7 +102,7 @@ class Owned:
 
 
 class GridNoise(Protocol):
-    """A source of noise that draws whole numbers: multiples of a unit.
+    """A source of noise that draws integers: multiples of a unit.
 
     Attributes:
         publishable: whether the distribution is exact.

@@ -98,7 +98,7 @@ class OnLine(ABC):
     @property
     @abstractmethod
     def distance(self) -> float:
-        """At least the same for C as it is in whole numbers."""
+        """At least the same for C as it is in integers."""
 
     @property
     def reach(self) -> int:
@@ -112,7 +112,7 @@ class OnLine(ABC):
 
         Args:
             scale: standard deviation of the noise on C x.
-            least: the one that sensitivity 1 asks for.
+            least: the one required at sensitivity 1.
             total: the sum before the first step, 0 or zeros of shape (d,).
         """
 
@@ -136,7 +136,7 @@ class Designed(OnLine):
 
     @cached_property
     def distance(self) -> float:
-        """At least the l2 distance of C x for neighbours x, C as it is in whole numbers."""
+        """At least the l2 distance of C x for neighbours x, C as it is in integers."""
         if self.strategy.sampling is not None:
             raise InvalidInputError(
                 "amplification by sampling is for noise in floating point, of training_noise and"
@@ -162,7 +162,7 @@ class Designed(OnLine):
 
 
 def unit_scale(guarantee: Guarantee) -> float:
-    """Standard deviation of the noise that a guarantee asks for at sensitivity 1.
+    """Standard deviation of the noise that a guarantee requires at sensitivity 1.
 
     Raises:
         InvalidInputError: a guarantee that Gaussian noise does not meet, one on priors, or one
@@ -222,7 +222,7 @@ class BesideTotal(OnLine):
 
     @property
     def distance(self) -> float:
-        """At least the l2 distance of C' x for neighbours x, C' as it is in whole numbers."""
+        """At least the l2 distance of C' x for neighbours x, C' as it is in integers."""
         return (self._farthest + 2.0 * self.recurrence.moved()) * (1.0 + 2.0**-INPUT_BITS)
 
     def response(self, scale: float, least: float, total: float) -> Sums:  # noqa: ARG002

@@ -5,7 +5,7 @@
     window   C with w diagonals below the main one: the last w inputs themselves
     neither  exponentials of an unbounded stream (`endless_steps`): 16 numbers
 
-`rows` goes from x to C x in whole numbers, and from y to C^-1 y in floating point.
+`rows` goes from x to C x in integers, and from y to C^-1 y in floating point.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Recurrence(Protocol):
     memory: int
 
     def encoder(self) -> Any:
-        """From x to C x in whole numbers, from the first row on."""
+        """From x to C x in integers, from the first row on."""
 
     def decoder(self) -> Any:
         """From y to C^-1 y in floating point, from the first row on."""
@@ -88,7 +88,7 @@ class States:
         return -(-self.cells // SIZE)
 
     def moved(self) -> float:
-        """By how much the whole numbers that define C move a column, at most.
+        """By how much the integers that define C move a column, at most.
 
         Entries are sums of K products of numbers of at most 1: R, F, and kept for each block.
         """

@@ -4,7 +4,7 @@ K numbers of state, in blocks of rows p ... q with inputs x and outputs y:
 
     y = T x + R z,        z <- kept z + F^T x.
 
-*C x in whole numbers*, all of a stream that depends on data. C is *defined* by T, R and F as
+*C x in integers*, all of a stream that depends on data. C is *defined* by T, R and F as
 multiples of 2^-52, kept of 2^-60. Inputs are multiples of 2^-40, z of 2^-92, rounded down once a
 block, and R reads z rounded down to 2^-60. As no entry of R, kept and F exceeds 1, each number of z
 is off by at most 2^-92 for each block, whatever the data.
@@ -15,8 +15,8 @@ and z <- kept z + F^T x^.
 A window of the last w inputs is exact without any of this, and goes back by x^_t = (y_t -
 sum_{j < t} C_tj x^_j) / C_tt.
 
-*Many blocks at once*, in whole numbers (`products`). A whole number is cut into digits of 20 bits
-or 16, a coefficient into two of 26, so that products and their sums are whole numbers below 2^53:
+*Many blocks at once*, in integers (`products`). An integer is cut into digits of 20 bits
+or 16, a coefficient into two of 26, so that products and their sums are integers below 2^53:
 matrix products of floating-point numbers are exact then. Only z goes from block to block, in
 Python's integers.
 """
@@ -123,7 +123,7 @@ class WholeStates(StatesRows[int]):
         self._read = [sum(map(mul, row, seen)) for row in readings]
 
     def _listed(self, block: int) -> Iterator[_Lists]:
-        """T, R, kept and F^T as whole numbers, block after block."""
+        """T, R, kept and F^T as integers, block after block."""
         for part in self._rows.blocks_from(block):
             fading = part.fading.swapaxes(1, 2)
             triangles, readings, across = (
@@ -138,7 +138,7 @@ class WholeStates(StatesRows[int]):
         """The next rows at once, in units of 2^exponent, off by half a unit and 2^-30 of it.
 
         Args:
-            inputs: whole numbers of 2^-40.
+            inputs: integers in units of 2^-40.
             exponent: of the unit.
 
         Returns:
@@ -318,7 +318,7 @@ def products(
 
 
 class _Total:
-    """A sum of whole numbers times powers of two, as whole and broken parts."""
+    """A sum of integers times powers of two, as integer and fractional parts."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._whole, self._broken = np.zeros(shape, dtype=np.int64), np.zeros(shape)

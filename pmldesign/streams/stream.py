@@ -1,6 +1,6 @@
 """The noisy running sums of a stream, a step at a time.
 
-A step encodes y_t = (C x)_t in whole numbers and adds noise on the grid (`encoder`, `noise`). All
+A step encodes y_t = (C x)_t in integers and adds noise on the grid (`encoder`, `noise`). All
 that follows depends on y alone: x^_t = (C^-1 y)_t (`rows`), and the answer A x^ by one number
 more. The error is that of scale A C^-1 z, with the exact standard
 deviations of the strategy. Several series are measured by the same C, each with noise of its own.
@@ -63,7 +63,7 @@ class Stream(Owned, Displayed):
 
     Args:
         strategy: the online strategy, of sensitivity 1.
-        scale: standard deviation of the noise on C x that the guarantee asks for at sensitivity 1.
+        scale: standard deviation of the noise on C x that the guarantee requires at sensitivity 1.
         noise: its source; None for `grid_noise()`.
         series: how many numbers a step has; a record changes one of them.
 
@@ -200,7 +200,7 @@ class Stream(Owned, Displayed):
             }
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state, which must not be used twice (`log`).
+        """Continue from a saved state, which must not be used twice (`log`).
 
         Raises:
             InvalidInputError: steps were taken, the noise has a seed, or the state is damaged, or

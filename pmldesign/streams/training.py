@@ -174,7 +174,7 @@ class CorrelatedNoise(Owned):
             }
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state with new noise; a state must not be used twice.
+        """Continue from a saved state with new noise; a state must not be used twice.
 
         Raises:
             InvalidInputError: steps were taken, the noise has a seed, or the state is of another
@@ -367,7 +367,7 @@ class VectorStream(Owned):
             return {**self._noise.save(), "answers": self._sums.identity, "sum": total}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state with new noise; a state must not be used twice.
+        """Continue from a saved state with new noise; a state must not be used twice.
 
         Raises:
             InvalidInputError: as `Stream.resume`, or vectors of another length.

@@ -32,7 +32,7 @@ def as_workload(value: Any) -> Workload:
             for each query and a column for each cell (messages call queries by its index), or an
             object with `shape`, `matvec` and `rmatvec`, such as a scipy LinearOperator
             (`workloads.dense`). A complex query is two, its real and its imaginary part.
-            Many sums of cells that nest become counts of regions.
+            Many nested sums of cells become counts of regions.
 
     Raises:
         InvalidInputError: something else, or the contents are not a workload.

@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from pmldesign_solvers.streams.chain import RunningSums
 
 WRITTEN = 2**24
-"""Entries of a workload without a Gram matrix of its own that is written out, 128 MiB."""
+"""Maximum entries of a workload without its own Gram matrix that is materialized, 128 MiB."""
 TOLERANCE = 1e-9
 """Of products of the same matrix, relative to the sum of the sizes of their terms."""
 
 
 class DenseWorkload(DenseOperator, Workload):
-    """Queries written out as a matrix, kept as a read-only float64 array.
+    """Queries as a dense matrix, stored as a read-only float64 array.
 
     Args:
         matrix: shape (m, n), m >= 1 queries over n >= 1 cells; booleans, integers or real numbers,
             all finite.
-        name: what messages and tables call it.
+        name: its name in messages and tables.
         copy: False hands the array over: it is kept, and made read-only, without a copy if it
             already is float64 in C order.
         label: what query i is called.

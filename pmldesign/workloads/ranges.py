@@ -10,7 +10,7 @@ Both take O(n^2 + m). Neither subtracts one cumulative sum from another: every e
 of its terms, so that small ranges keep their digits even if others are large. X is
 often the inverse of a Gram matrix, whose entries cancel; its sums are therefore carried in extended
 precision where the machine has it. Products with vectors do subtract: their rounding is relative
-to the largest prefix sum (whole numbers below 2^53 are exact).
+to the largest prefix sum (integers below 2^53 are exact).
 
 The rows of A H are differences of the prefix sums f_t = h_0 + ... + h_(t-1) of H. If there are
 many more ranges than cells, their squared norms come from one product of n x n matrices,
@@ -50,11 +50,11 @@ class RangeWorkload(Workload):
         starts: shape (m,), the first cell of each range.
         stops: shape (m,), one past the last cell, starts <= stops <= cells; a range may be empty.
         cells: the number of cells n.
-        name: what messages and tables call it.
+        name: its name in messages and tables.
         label: what query i is called; by default "row 3 (cells 0 to 3)".
 
     Raises:
-        InvalidInputError: not whole numbers, different lengths, or a range outside the cells.
+        InvalidInputError: not integers, different lengths, or a range outside the cells.
     """
 
     binary = True
@@ -261,7 +261,7 @@ class RangeWorkload(Workload):
         return RangeWorkload(starts[rows], stops[rows], cells, name=self.name), rows
 
     def row_label(self, index: int) -> str:
-        """How messages and tables call query `index` (from 0)."""
+        """The label of query `index` (from 0) in messages and tables."""
         if self._label is not None:
             return self._label(index)
         return f"row {index} ({cells_text(int(self.starts[index]), int(self.stops[index]))})"

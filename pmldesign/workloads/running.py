@@ -31,7 +31,7 @@ class RunningWorkload(Workload):
         rates: shape (n - 1,), positive: the fraction kept from each step to the next.
         query_weights: q, shape (n,), positive; None for ones.
         step_weights: h, shape (n,), positive; None for ones.
-        name: what messages and tables call it.
+        name: its name in messages and tables.
 
     Raises:
         InvalidInputError: lengths that do not fit, or numbers that are not positive and finite.
@@ -107,7 +107,7 @@ class AllRangesWorkload(Workload):
 
     Args:
         cells: n, at least 1.
-        name: what messages and tables call it.
+        name: its name in messages and tables.
     """
 
     binary = True

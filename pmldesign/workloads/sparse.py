@@ -41,7 +41,7 @@ class SparseWorkload(Workload):
     Args:
         matrix: a scipy sparse array or matrix of shape (m, n), in any format; entries as for
             DenseWorkload.
-        name: what messages and tables call it.
+        name: its name in messages and tables.
         label: the label of query i.
 
     Raises:

@@ -41,7 +41,7 @@ def weighted(workload: Workload, weights: ArrayLike, *, name: str | None = None)
     Args:
         workload: A, shape (m, n).
         weights: c > 0, shape (m,), or one number for all queries.
-        name: what messages and tables call it; by default the name of A and "(weighted)".
+        name: its name in messages and tables; by default the name of A and "(weighted)".
 
     Returns:
         diag(c) A, whose `unweighted` is A (or that of A).
@@ -109,7 +109,7 @@ class WeightedWorkload(ScaledRows, Workload):
     Args:
         workload: A, shape (m, n).
         weights: c > 0, shape (m,), or one number for all queries.
-        name: what messages and tables call it.
+        name: its name in messages and tables.
     """
 
     def __init__(self, workload: Workload, weights: Array | float, *, name: str) -> None:
@@ -155,7 +155,7 @@ class WeightedWorkload(ScaledRows, Workload):
         return DenseOperator(weights[:, None] * operator.to_dense()), rows
 
     def row_label(self, index: int) -> str:
-        """How messages and tables call query `index` (from 0)."""
+        """The label of query `index` (from 0) in messages and tables."""
         return self.workload.row_label(index)
 
 

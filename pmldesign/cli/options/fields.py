@@ -61,11 +61,11 @@ class _Number(_PlainDigits, click.types.FloatParamType):
 
 
 class _Whole(_PlainDigits, click.types.IntParamType):
-    """A whole number."""
+    """An integer."""
 
 
 class WholeRange(_PlainDigits, click.IntRange):
-    """A whole number in a range."""
+    """An integer in a range."""
 
 
 TYPES: Mapping[Any, Any] = {float: _Number(), int: _Whole(), Path: click.Path(path_type=Path)}

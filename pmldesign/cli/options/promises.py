@@ -1,4 +1,4 @@
-"""The options of a guarantee, the guarantee that they ask for, and the ledger that pays."""
+"""The options of a guarantee, the resulting guarantee, and the ledger that pays."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class PromiseOptions:
     )
 
     def build(self, *, open_budget: bool = False) -> Guarantee | None:
-        """The guarantee that the options ask for; None if they ask for none.
+        """The guarantee of the options; None if they specify none.
 
         Args:
             open_budget: the text of --guarantee leaves its budget open.
@@ -158,7 +158,7 @@ class PromiseOptions:
         return warn_of_large(found)
 
     def build_beside(self, held: Guarantee | None) -> Guarantee | None:
-        """The result of `build`, for a file whose guarantee holds if the options ask for none.
+        """The result of `build`, for a file whose guarantee holds if the options specify none.
 
         Raises:
             InvalidInputError: as `build`, or --neighbours alone names another relation.
@@ -173,7 +173,7 @@ class PromiseOptions:
         return given
 
     def build_all(self) -> list[Guarantee | None]:
-        """The guarantees of every combination of `LISTS`; [None] if the options ask for none.
+        """The guarantees of every combination of `LISTS`; [None] if the options specify none.
 
         Raises:
             InvalidInputError: as `build`, or a list with an entry that is not a number.

@@ -1,1 +1,1 @@
-"""Counts of places that nest, and the table that says how."""
+"""Hierarchical counts of places, and the table of their hierarchy."""

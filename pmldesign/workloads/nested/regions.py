@@ -85,12 +85,12 @@ class TreeWorkload(Workload):
 
 
 class RegionsWorkload(TreeWorkload):
-    """The count of every region that is asked about, times its weight.
+    """The count of every queried region, times its weight.
 
     Args:
-        name: how tables and messages call it.
+        name: its name in tables and messages.
         tree: the regions; its leaves are the cells.
-        scales: a_nu >= 0 of every node, shape (N,); nodes with 0 are not asked about.
+        scales: a_nu >= 0 of every node, shape (N,); nodes with 0 have no query.
         levels: the names of the levels, the root first.
         level: the level of each node, shape (N,); by default its depth.
         keys: the name of each node, shape (N,).
@@ -99,7 +99,7 @@ class RegionsWorkload(TreeWorkload):
         asked: the nodes of the queries, in increasing order, shape (m,).
 
     Raises:
-        InvalidInputError: no node is asked about.
+        InvalidInputError: no node has a query.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class RegionsWorkload(TreeWorkload):
 
     @property
     def part_rows(self) -> Sequence[tuple[str, int]]:
-        """The levels that are asked about; a single part if queries are not level by level."""
+        """The levels with queries; a single part if queries are not level by level."""
         return [*self._by_level.items()]
 
     @cached_property
@@ -172,7 +172,7 @@ class RegionsWorkload(TreeWorkload):
         return self.scales[self.asked]
 
     def row_label(self, index: int) -> str:
-        """How messages and tables call query `index` (from 0): "row 5 (county 'Ada')"."""
+        """The label of query `index` (from 0) in messages and tables: "row 5 (county 'Ada')"."""
         node = int(self.asked[index])
         number = int(self.level[node])
         level = self.levels[number] if self.levels else f"level {number}"

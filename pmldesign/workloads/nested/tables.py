@@ -56,7 +56,7 @@ class RegionTablesWorkload(TreeWorkload):
     """Tables at regions.
 
     Args:
-        name: how tables and messages call it.
+        name: its name in tables and messages.
         tree: the regions.
         sizes: number of values of each attribute.
         parts: the tables at nodes, in the order of the queries.
@@ -171,7 +171,7 @@ class RegionTablesWorkload(TreeWorkload):
         return np.concatenate([np.repeat(part.scales, m) for part, m in pairs])
 
     def row_label(self, index: int) -> str:
-        """How messages and tables call query `index` (from 0): "row 5 (state*sex, query 2)"."""
+        """The label of query `index` (from 0) in messages: "row 5 (state*sex, query 2)"."""
         number = bisect_right(self._stops, index)
         first = self._stops[number] - self.part_rows[number][1]
         return f"row {index} ({self.parts[number].name}, query {index - first})"

@@ -25,7 +25,7 @@ def attribute_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     """The number of values of each attribute.
 
     Raises:
-        InvalidInputError: none, one that is not a whole number from 1 to MAX_SIZE, or more than
+        InvalidInputError: none, one that is not an integer from 1 to MAX_SIZE, or more than
             MAX_CELLS cells together.
     """
     if not len(sizes):
@@ -51,7 +51,7 @@ def attribute_sets(
     """Different sets of attributes, each of them in increasing order.
 
     Args:
-        kind: what messages call a set, "marginal" or "residual".
+        kind: the name of a set in messages, "marginal" or "residual".
         sets: from 1 to MAX_SETS of them; () is the total.
         attributes: their number.
 

@@ -35,7 +35,7 @@ def KroneckerWorkload(factors: Sequence[Workload], *, name: str | None = None) -
 
     Args:
         factors: at least two workloads, the first one slowest; products among them are flattened.
-        name: what messages and tables call it; by default the factors' names joined by "*".
+        name: its name in messages and tables; by default the factors' names joined by "*".
 
     Raises:
         InvalidInputError: fewer than two factors.
@@ -63,7 +63,7 @@ def UnionWorkload(parts: Sequence[Workload], *, name: str | None = None) -> Term
 
     Args:
         parts: at least two workloads on the same number of cells, in the order of the rows.
-        name: what messages and tables call it; by default the parts' names joined by "+".
+        name: its name in messages and tables; by default the parts' names joined by "+".
 
     Raises:
         InvalidInputError: fewer than two parts, or different numbers of cells.
@@ -164,7 +164,7 @@ def TablesWorkload(
         tables: for each its attributes (from 0), in any order, () is the total; or a mapping from
             attributes, or sets of them in increasing order, to the queries on their cells.
         weights: c_T > 0 for each table; None for 1.
-        name: what messages call it.
+        name: its name in messages.
 
     Raises:
         InvalidInputError: no attribute or no table, over MAX_SETS of them, a size or an attribute

@@ -33,7 +33,7 @@ from pmldesign_solvers.operators.operator import EPS, Array, column_blocks
 from pmldesign_solvers.structure import kronecker
 
 PAIR_ENTRIES = 2**20
-"""Of a factor, products of pairs of entries that are written out (8 MiB). A call for each pair of
+"""Of a factor, products of pairs of entries that are materialized (8 MiB). A call for each pair of
 cells of the others takes 2 to 8 times as long on 1,000 to 2,000 cells."""
 ASKED_ONCE = 1024
 """Up to so many combinations of rows of all other groups, the last group is asked for the norms of

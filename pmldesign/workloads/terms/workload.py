@@ -60,7 +60,7 @@ class TermsWorkload(Workload):
     Args:
         domain: the number of values of each attribute.
         terms: at least one.
-        name: what messages and tables call it.
+        name: its name in messages and tables.
 
     Attributes:
         terms: the same.
@@ -338,7 +338,7 @@ class TermsWorkload(Workload):
         """The answers for records, term by term, whatever the size of the domain.
 
         Args:
-            records: whole numbers of shape (N, d), the value of each attribute, from 0.
+            records: integers of shape (N, d), the value of each attribute, from 0.
 
         Raises:
             InvalidInputError: another shape or type, a value out of its range, or a table with more

@@ -1,4 +1,4 @@
-"""Counts that nest, in O(n K): norms and strategies on a tree, by sweeps up and down.
+"""Hierarchical counts, in O(n K): norms and strategies on a tree, by sweeps up and down.
 
 tree      the tree as merges of two parts at a time, or of copies of one
 orbits    places that are alike, as one each
