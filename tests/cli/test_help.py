@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from pmldesign.cli import COMMANDS, GROUPS, main
-from pmldesign.cli.options import sections
+from pmldesign.cli.options import sections, wording
 
 MOST_OPTIONS = 26
 WIDTH = 80
@@ -64,7 +64,7 @@ def test_every_option_is_shown_once_in_its_section(words):
     shown = shown[re.search(r"^(?!Example)\w+:$", shown, re.MULTILINE).start() :]
     options = options_of(SINGLE[words])
     for each in options:
-        assert each.name in sections.SECTION_OF, f"{each.name} needs a section"
+        assert each.name in wording.SECTION_OF, f"{each.name} needs a section"
         assert DECLARED.findall(shown).count(max(each.opts, key=len)) == 1
     titles = [line[:-1] for line in shown.splitlines() if line.endswith(":") and line[0] != " "]
     order = list(sections.SECTIONS)

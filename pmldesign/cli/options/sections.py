@@ -8,34 +8,8 @@ from typing import Any
 
 import click
 
+from pmldesign.cli.options.wording import SECTIONS, in_options
 from pmldesign.errors import PmldesignError
-
-SECTIONS: dict[str, tuple[str, ...]] = {
-    "Guarantee": (
-        "epsilon", "delta", "alpha", "guarantee", "neighbours", "known", "at_alpha", "share",
-        "report_delta", "failure_probability",
-    ),
-    "Accuracy": ("std", "half_width"),
-    "Noise": ("noise", "scale"),
-    "Workload": (
-        "p", "schema", "workload", "weights", "participation", "strategy", "strategies", "prior",
-    ),
-    "Strategy": ("buffers", "streaming", "start"),
-    "Data": ("counted", "dialect", "table_name", "private", "columns", "series", "gaps"),
-    "Ledger": ("ledger", "population", "confirm_same_population", "budget", "plan"),
-    "State": ("state", "commit", "position", "replay"),
-    "Estimates": ("level", "simultaneous", "nonnegative", "integers", "nearest"),
-    "Effort": (
-        "effort", "time_limit", "rel_gap", "method", "solver", "seed", "jobs", "backend",
-        "address", "restart",
-    ),
-    "Output": (
-        "output", "measurements", "certificate", "curve", "points", "alpha_curve", "table", "plot",
-        "report", "json", "help",
-    ),
-}  # fmt: skip
-"""Names of fields by section, in the order in which help shows them."""
-SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}
 
 
 class SectionedCommand(click.Command):
@@ -63,8 +37,6 @@ class SectionedCommand(click.Command):
 
 @contextmanager
 def _errors_name_options(context: click.Context) -> Iterator[None]:
-    from pmldesign.cli.options.wording import in_options
-
     try:
         yield
     except PmldesignError as error:

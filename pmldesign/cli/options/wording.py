@@ -12,7 +12,33 @@ import re
 
 import click
 
-from pmldesign.cli.options.sections import SECTION_OF
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Guarantee": (
+        "epsilon", "delta", "alpha", "guarantee", "neighbours", "known", "at_alpha", "share",
+        "report_delta", "failure_probability",
+    ),
+    "Accuracy": ("std", "half_width"),
+    "Noise": ("noise", "scale"),
+    "Workload": (
+        "p", "schema", "workload", "weights", "participation", "strategy", "strategies", "prior",
+    ),
+    "Strategy": ("buffers", "streaming", "start"),
+    "Data": ("counted", "dialect", "table_name", "private", "columns", "series", "gaps"),
+    "Ledger": ("ledger", "population", "confirm_same_population", "budget", "plan"),
+    "State": ("state", "commit", "position", "replay"),
+    "Estimates": ("level", "simultaneous", "nonnegative", "integers", "nearest"),
+    "Effort": (
+        "effort", "time_limit", "rel_gap", "method", "solver", "seed", "jobs", "backend",
+        "address", "restart",
+    ),
+    "Output": (
+        "output", "measurements", "certificate", "curve", "points", "alpha_curve", "table", "plot",
+        "report", "json", "help",
+    ),
+}  # fmt: skip
+"""Names of fields by section, in the order in which help shows them."""
+SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}
+
 
 NAMED = re.compile(r"`(?P<name>\w+)(?:=(?P<quote>['\"]?)(?P<value>[^`]*?)(?P=quote))?`")
 FIRST = re.compile(r"(?P<name>\w+)(?= (?:must|has|have|is|are)\b)")
