@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PEERS ?= .venv-peers
 LOWEST ?= .venv-lowest
 NEWEST ?= .venv-newest
-FIRST := tests/bounds tests/designs tests/envelope tests/privacy tests/solvers tests/strategies tests/verify
+FIRST := tests/bounds tests/designs tests/envelope tests/privacy tests/solvers tests/strategies tests/streams tests/verify
 
 unexport PYTHONDONTWRITEBYTECODE # the tests start many processes: modules are compiled once
 

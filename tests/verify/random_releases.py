@@ -64,10 +64,10 @@ def released(case: Case) -> pml.Release:
         strategy,
         queries,
         guarantee=case.guarantee,
-        noise="laplace" if whole else case.noise,
+        noise="integer-laplace" if whole else case.noise,
         **options,
     )
-    return release(noisy, case.people, schema=schema, own_grid=whole or None)
+    return release(noisy, case.people, schema=schema)
 
 
 def _attribute(rng: np.random.Generator, name: str) -> dict[str, Any]:
