@@ -167,7 +167,14 @@ def envelope(path, rng):
     prior = ",".join(f"{share:.4f}" for share in rng.dirichlet(np.ones(4)).round(4)[:3])
     prior += f",{1 - sum(map(float, prior.split(','))):.4f}"
     channel = f"laplace:4,scale={rng.uniform(0.5, 2):.3f},cells=6"
-    words = ["envelope", channel, "--prior", prior, "--delta", f"{rng.uniform(0.05, 0.4):.3f}"]
+    words = [
+        "envelope",
+        channel,
+        "--prior",
+        prior,
+        "--failure-probability",
+        f"{rng.uniform(0.05, 0.4):.3f}",
+    ]
     done = CliRunner().invoke(main_command, [*words, "--certificate", str(path)])
     assert done.exit_code == 0, done.output
 

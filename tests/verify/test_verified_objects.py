@@ -40,7 +40,7 @@ def honest(request, tmp_path_factory):
     if request.param == "envelope":
         path = folder / "certificate.json"
         prior = "0.3,0.3,0.2,0.1,0.1"
-        words = ("laplace:5,scale=1,cells=8", "--prior", prior, "--delta", 0.2)
+        words = ("laplace:5,scale=1,cells=8", "--prior", prior, "--failure-probability", 0.2)
         run("envelope", *words, "--certificate", path)
         return path, json.loads(path.read_text())
     people, schema = folder / "people.csv", folder / "schema.json"
