@@ -86,7 +86,7 @@ def command(asked: Asked) -> None:
     from pmldesign.releases.people.answers import people_of
     from pmldesign.releases.people.schema import read_schema
     from pmldesign.releases.publish import carry_out, prepare
-    from pmldesign.releases.result import beside_path
+    from pmldesign.releases.result import known_path
 
     promise, schema = asked.promise, asked.question.schema
     for package in ["opendp"] if schema is None else ["opendp", "duckdb"]:
@@ -132,8 +132,7 @@ def command(asked: Asked) -> None:
     with warnings_shown():
         published = carry_out(prepared, people, ledger=ledger, output=output, measurements=files)
     _warn_of_delta(beside, published.manifest.get("records"))
-    smaller = [name for name in ("known",) if getattr(published, name)]
-    written = [str(output), *(beside_path(output, name).name for name in smaller)]
+    written = [str(output), *([known_path(output).name] if published.known else [])]
     written += [path.name for path in more]
     written += [] if asked.outputs.report is None else [asked.outputs.report.name]
     asked.outputs.deliver(document_of(published, prepared.noise, written))

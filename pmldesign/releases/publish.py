@@ -40,7 +40,7 @@ from pmldesign.releases.nonlinear import Roots, roots_of
 from pmldesign.releases.people.answers import CountedPeople, people_of
 from pmldesign.releases.people.histogram import count_people, count_tables, read_histogram
 from pmldesign.releases.people.numbers import Number
-from pmldesign.releases.people.queries import labels_of, named_queries, roots_asked
+from pmldesign.releases.people.queries import Named, labels_of, named_queries, roots_asked
 from pmldesign.releases.people.schema import Schema, as_schema, schema_of
 from pmldesign.releases.post_processing import require_whole_cells
 from pmldesign.releases.public_counts import PublicCounts, counted
@@ -65,6 +65,7 @@ class Prepared:
         manifest: the facts published with the table.
         nonnegative: whether cells may not be negative.
         integers: whether cells are to be whole.
+        named: the queries by names of attributes; None if they have no names.
         parts: for each product its ratios or quantiles, or the rows of its answers; () if all
             answers are linear.
     """
@@ -75,6 +76,7 @@ class Prepared:
     manifest: dict[str, Any]
     nonnegative: bool = False
     integers: bool = False
+    named: Named | None = None
     parts: tuple[Roots | slice, ...] = ()
 
     @property
@@ -121,14 +123,14 @@ class Prepared:
             *(known.strategy, values, answers.laws, public, (content,), queries, decimals),
             schema=self.schema,
         )
-        labels = labels_of(queries, self.schema)
-        named = named_queries(queries, self.schema)
+        labels = labels_of(queries, self.named)
         steps = self.nonnegative, self.integers
         spread = spreads, self.widths
         table = measured.table(estimate, queries, labels, spread, steps, self.parts)
-        table = replace(table, tables=tuple(named.tables()) if named else ())
-        told = estimate.cells is not None and public is not None
-        listed = tuple(public.rows(self.schema)) if told and public is not None else ()
+        table = replace(table, tables=tuple(self.named.tables()) if self.named else ())
+        listed: tuple[dict[str, str | int], ...] = ()
+        if public is not None and estimate.cells is not None:
+            listed = tuple(public.rows(self.schema))
         return Release(table, content, listed, measured)
 
     def public_counts(self, counts: Integers | TableCounts) -> PublicCounts | None:
@@ -176,8 +178,9 @@ def prepare(
         require_agreement(noise)
     answers = noise.of_answers
     widths = half_widths(answers, level, simultaneous=simultaneous)
-    named = roots_asked(mechanism.workload.whole, form)
-    parts = roots_of(answers, named, level, simultaneous=simultaneous) if named else []
+    named = named_queries(mechanism.workload.whole, form)
+    roots = roots_asked(named)
+    parts = roots_of(answers, roots, level, simultaneous=simultaneous) if roots else []
     steps = {"nonnegative": nonnegative, "integers": integers}
     content = manifest_of(
         noise,
@@ -186,12 +189,12 @@ def prepare(
         simultaneous=simultaneous,
         post_processing=[name for name, done in steps.items() if done],
     )
-    if named:  # each ratio or quantile is made of several answers
+    if roots:  # each ratio or quantile is made of several answers
         answers_shown = sum(p.number if isinstance(p, Roots) else p.stop - p.start for p in parts)
         content |= {"queries": answers_shown, "asked": content["queries"]}
     if form is not None and form.suppress is not None:
         content["suppress"] = {"relative_error": form.suppress}
-    return Prepared(noise, form, widths, content, nonnegative, integers, tuple(parts))
+    return Prepared(noise, form, widths, content, nonnegative, integers, named, tuple(parts))
 
 
 def for_people(noisy: Mechanism, schema: Schema) -> Mechanism:
@@ -347,16 +350,16 @@ def carry_out(
 
     def finished(counts: Any) -> Release:
         release = prepared.publish(counts, sampler)
-        noisy = prepared.noise.mechanism
-        assert noisy.calibration is not None
-        doubt = alpha_doubts(release, noisy.calibration.guarantee, noisy.workload.whole)
-        if doubt:
-            warnings.warn(doubt, stacklevel=2)
         if measurements is not None:
             assert release.measurements is not None
             release.measurements.save(measurements)
         if output is not None:
             release.save(output)
+        noisy = prepared.noise.mechanism
+        assert noisy.calibration is not None
+        doubt = alpha_doubts(release, noisy.calibration.guarantee, noisy.workload.whole)
+        if doubt:
+            warnings.warn(doubt, stacklevel=2)
         return release
 
     if ledger is None:

@@ -12,7 +12,7 @@ import io
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -88,8 +88,8 @@ class Release(Drawn, Displayed):
     def save(self, path: PathName) -> tuple[Path, ...]:
         """Write the manifest next to the table, and the table last: its name appears at the end.
 
-        The manifest has the hash of its table, which distinguishes it from an older table. Smaller
-        tables of an older release are removed if the new one has none.
+        The manifest has the hash of its table, which distinguishes it from an older table. The
+        invariants of an older release are removed if the new one has none.
 
         Args:
             path: .csv or .parquet.
@@ -103,24 +103,21 @@ class Release(Drawn, Displayed):
         check_paths(path)
         content = table_bytes(path, self.table)
         hashes = {**self.manifest["sha256"], "table": _digest(content)}
-        beside = {name: csv_text(rows) for name, rows in self._beside() if rows}
-        hashes |= {name: _digest(text.encode()) for name, text in beside.items()}
+        known = csv_text(self.known) if self.known else None
+        if known is not None:
+            hashes["known"] = _digest(known.encode())
         with atomic_write(manifest_path(path), "w") as handle:
             handle.write(as_text({**self.manifest, "sha256": hashes}))
-        for name, text in beside.items():
-            with atomic_write(beside_path(path, name), "w") as handle:
-                handle.write(text)
+        if known is not None:
+            with atomic_write(known_path(path), "w") as handle:
+                handle.write(known)
         with atomic_write(path, "wb") as handle:
             handle.write(content)
-        for name, rows in self._beside():
-            if not rows:
-                remove_beside(path, name)
+        if known is None and known_path(path).is_file():
+            known_path(path).unlink()
         sync_folder(Path(os.path.realpath(path)).parent)
-        return (Path(path), manifest_path(path), *(beside_path(path, name) for name in beside))
-
-    def _beside(self) -> Iterator[tuple[str, tuple[Mapping[str, Any], ...]]]:
-        """Smaller tables in files of their own, by their names."""
-        yield "known", self.known
+        beside = () if known is None else (known_path(path),)
+        return (Path(path), manifest_path(path), *beside)
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -141,15 +138,9 @@ def manifest_path(path: PathName) -> Path:
     return Path(path).with_suffix(".manifest.json")
 
 
-def beside_path(path: PathName, name: str) -> Path:
-    """The path of a smaller table that accompanies a table: "known"."""
-    return Path(path).with_suffix(f".{name}.csv")
-
-
-def remove_beside(path: PathName, name: str) -> None:
-    """Take away a smaller table that is of an older table."""
-    if beside_path(path, name).is_file():
-        beside_path(path, name).unlink()
+def known_path(path: PathName) -> Path:
+    """Where the invariants of a table are, with their exact answers."""
+    return Path(path).with_suffix(".known.csv")
 
 
 def check_paths(
@@ -168,8 +159,7 @@ def check_paths(
     """
     check_table_path(path)
     others = {os.path.realpath(other) for other in used}
-    beside = [beside_path(path, name) for name in ("known",)]
-    for target in (Path(path), manifest_path(path), *beside, *more):
+    for target in (Path(path), manifest_path(path), known_path(path), *more):
         if os.path.realpath(target) in others:
             raise FileError(f"{str(target)!r} would be replaced by the table; take another name")
         check_writable(target)

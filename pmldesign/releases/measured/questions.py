@@ -18,7 +18,14 @@ from pmldesign.releases.intervals import half_widths
 from pmldesign.releases.measured.measurements import Answers, Measurements
 from pmldesign.releases.nonlinear import roots_of
 from pmldesign.releases.people.factors import Factor, total_factor
-from pmldesign.releases.people.queries import labels_of, parse_queries, product_of, roots_asked
+from pmldesign.releases.people.queries import (
+    Named,
+    labels_of,
+    named_queries,
+    parse_queries,
+    product_of,
+    roots_asked,
+)
 from pmldesign.releases.people.schema import Schema
 from pmldesign.releases.post_processing import require_whole_cells
 from pmldesign.strategies.arguments import ANSWER_TOLERANCE
@@ -43,7 +50,9 @@ def answered(
     """The answers to queries, of the schema of the measurements; else as `Measurements.ask`."""
     schema = measured.schema
     _require_schema(measured, schema)
-    queries, labels = _asked(measured, queries.unweighted or queries, schema, nearest=nearest)
+    queries = queries.unweighted or queries
+    named = named_queries(queries, schema)
+    queries, labels = _asked(measured, queries, named, nearest=nearest)
     require_histogram(queries, whole=any(steps))
     if steps[1]:
         require_whole_cells(schema, measured.strategy.public)
@@ -52,19 +61,19 @@ def answered(
     estimate = estimated(
         measured.strategy, measured.values, queries, measured.public, measured.queries
     )
-    named = roots_asked(queries, schema)
-    parts = roots_of(noise, named, level, simultaneous=simultaneous) if named else []
+    roots = roots_asked(named)
+    parts = roots_of(noise, roots, level, simultaneous=simultaneous) if roots else []
     table = measured.table(estimate, queries, labels, (noise.deviations, widths), steps, parts)
     done = zip(("nonnegative", "integers"), steps, strict=True)
     return Answers(table, tuple(name for name, asked in done if asked))
 
 
 def _asked(
-    measured: Measurements, queries: Workload, schema: Schema | None, *, nearest: bool
+    measured: Measurements, queries: Workload, named: Named | None, *, nearest: bool
 ) -> tuple[Workload, dict[str, list[str]]]:
     """Queries, or the projections of those that are not determined, and their labels."""
     asked = given_invariants(queries, measured.strategy.public)
-    labels = labels_of(queries, schema)
+    labels, schema = labels_of(queries, named), measured.schema
     try:
         measured.strategy.require_answers(asked)
     except InvalidInputError as error:

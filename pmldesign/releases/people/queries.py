@@ -290,15 +290,18 @@ def _hint(name: str, attributes: Mapping[str, Attribute]) -> str:
     return f"did you mean {known[close[0]]!r}? " if close else ""
 
 
-def labels_of(queries: Workload, schema: Schema | None) -> dict[str, list[str]]:
-    """Labels of the attributes, or the numbers of the queries."""
-    named = named_queries(queries, schema)
+Named = NamedQueries | RegionQueries
+"""Queries by names of attributes."""
+
+
+def labels_of(queries: Workload, named: Named | None) -> dict[str, list[str]]:
+    """Labels of the attributes, or the numbers of the queries without names."""
     if named is not None:
         return named.labels()
     return {"query": [str(number) for number in range(queries.shape[0])]}
 
 
-def named_queries(queries: Workload, schema: Schema | None) -> NamedQueries | RegionQueries | None:
+def named_queries(queries: Workload, schema: Schema | None) -> Named | None:
     """The queries by names of attributes, as which a workload was written; None if it was not."""
     if schema is not None:
         with suppress(InvalidInputError):
@@ -308,9 +311,8 @@ def named_queries(queries: Workload, schema: Schema | None) -> NamedQueries | Re
     return None
 
 
-def roots_asked(queries: Workload, schema: Schema | None) -> NamedQueries | None:
-    """The same if some of them are ratios or quantiles."""
-    named = named_queries(queries, schema)
+def roots_asked(named: Named | None) -> NamedQueries | None:
+    """The queries if some of them are ratios or quantiles."""
     if not isinstance(named, NamedQueries):
         return None
     return named if any(factor.root for part in named.parts for factor in part) else None
