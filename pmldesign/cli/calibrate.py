@@ -58,7 +58,7 @@ def command(asked: Asked) -> None:
     guarantee = asked.promise.build()
     if guarantee is None:
         raise InvalidInputError("calibrate needs a guarantee; add for example --epsilon 1")
-    question.require_cells([guarantee])
+    question.require_cells(guarantee)
     if (
         asked.workload is None
         and measured_queries(measured) is None

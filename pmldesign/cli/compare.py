@@ -83,7 +83,8 @@ def command(asked: Asked) -> None:
     names: Sequence[str] = asked.workloads
     if question.schema is None:
         names = [name for text in names for name in expand_family(text)]
-    question.require_cells(promises)
+    for guarantee in promises:
+        question.require_cells(guarantee)
     queries = [question.queries(name, note) for name in names]
     for asked_for in queries:
         question.note_units(asked_for, note)

@@ -84,7 +84,6 @@ def command(asked: Asked) -> None:
     from pmldesign.files import read_guarantee, read_strategy
     from pmldesign.files.strategies import read_own_grid
     from pmldesign.releases.people.answers import people_of
-    from pmldesign.releases.people.schema import read_schema
     from pmldesign.releases.publish import carry_out, prepare
     from pmldesign.releases.result import known_path
 
@@ -101,7 +100,7 @@ def command(asked: Asked) -> None:
     ledger, guarantee = _ledger_and_promise(asked, held)
     if guarantee is None:
         raise InvalidInputError("a release needs a guarantee; add for example --epsilon 1")
-    form = None if schema is None else read_schema(schema)
+    form = asked.question.form
     measured = None if strategy is None else read_strategy(strategy)
     public = _public(asked.question, measured, promise.neighbours)
     queries, beside = with_known(asked.question.queries(workload, note), guarantee, public)

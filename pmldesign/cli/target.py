@@ -142,7 +142,7 @@ def command(asked: Asked) -> None:
     noise, gap = asked.promise.noise, asked.limits.rel_gap
     public = asked.question.public(asked.promise.neighbours)
     guarantee = _promise(asked.promise)
-    asked.question.require_cells([guarantee])
+    asked.question.require_cells(guarantee)
     queries = asked.question.queries(asked.workload, note)
     participation = asked.question.takes_part
     require_alpha_fits(asked.at_alpha, queries.shape[1], participation=participation)

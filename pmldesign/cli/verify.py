@@ -51,8 +51,8 @@ def command(asked: Asked) -> None:
     given = asked.question.weights
     weights = None if given is None else read_prior(given, name="weights")
     options: dict[str, Any] = {}
-    if question.schema is not None:
-        options = {"parse": question.named, "schema": question.schema_hash}
+    if question.form is not None:
+        options = {"parse": question.named, "schema": question.form.digest}
     with progress() as announce:
         announce(f"{asked.file.name}: every number that it claims is computed again")
         result = verify_file(asked.file, workload=queries, weights=weights, **options)

@@ -18,6 +18,7 @@ from pmldesign.strategies.participation.schema import (
     AnyParticipation,
     Participation,
     as_participation,
+    has_fractions,
     participation_refusal,
     people_in,
 )
@@ -158,11 +159,10 @@ class DesignOptions:
         Raises:
             InvalidInputError: the participation is another one than that of the schema.
         """
-        people = workload.whole.schema
-        if people is None:
+        if workload.whole.schema is None:
             return self
         participation = people_in(workload, self.schema)
-        fractions = self.fractions or people.denominator > 1
+        fractions = self.fractions or has_fractions(workload)
         return replace(self, participation=participation, fractions=fractions)
 
     @property

@@ -19,7 +19,11 @@ from pmldesign.privacy.calibration import require_amplified
 from pmldesign.privacy.guarantees import Guarantee
 from pmldesign.privacy.neighbours import Neighbours
 from pmldesign.privacy.noise import Noise
-from pmldesign.strategies.participation.schema import Participation, SampledParticipation
+from pmldesign.strategies.participation.schema import (
+    Participation,
+    SampledParticipation,
+    has_fractions,
+)
 from pmldesign.workloads import Workload, WorkloadLike
 
 
@@ -59,7 +63,7 @@ class Question:
         flags(streaming=self.streaming)
         options = self.options.about(self.workload)
         guarantee, schema = self.guarantee, options.schema
-        require_cells(guarantee, self.workload)
+        require_cells(guarantee, fractions=has_fractions(self.workload))
         kinds = self.kinds
         if guarantee is not None:
             options = replace(options, neighbours=guarantee.neighbours)

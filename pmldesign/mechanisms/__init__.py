@@ -7,7 +7,6 @@ from pmldesign.mechanisms.choice import calibrated as calibrated
 from pmldesign.mechanisms.choice import compose as compose
 from pmldesign.mechanisms.choice import integer_valued as integer_valued
 from pmldesign.mechanisms.choice import mechanism as mechanism
-from pmldesign.mechanisms.choice import mixtures_refusal as mixtures_refusal
 from pmldesign.mechanisms.choice import on_own_grid as on_own_grid
 from pmldesign.mechanisms.choice import own_grid_gain as own_grid_gain
 from pmldesign.mechanisms.choice import require_cells as require_cells

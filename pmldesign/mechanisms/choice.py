@@ -36,6 +36,7 @@ from pmldesign.strategies.participation.persons import PersonRows
 from pmldesign.strategies.participation.schema import (
     AnyParticipation,
     as_participation,
+    has_fractions,
     people_in,
 )
 from pmldesign.strategies.participation.strategy import with_participation
@@ -105,7 +106,7 @@ def mechanism(
     else:
         relation = guarantee.neighbours
     p = exponent(p)
-    require_cells(guarantee, queries)
+    require_cells(guarantee, fractions=has_fractions(queries))
     measured = as_strategy(strategy, queries)
     schema = people_in(queries, as_participation(participation))
     if schema is not None:
@@ -120,23 +121,21 @@ def mechanism(
     return replace(smallest_error(candidates, p), p=p)
 
 
-def require_cells(guarantee: Guarantee | None, workload: Workload) -> None:
+def require_cells(guarantee: Guarantee | None, *, fractions: bool) -> None:
     """Refuse a guarantee about cells if records are mixtures of cells.
 
+    Args:
+        guarantee: of the mechanism, if any.
+        fractions: whether cells hold fractions of records (`has_fractions`).
+
     Raises:
-        InvalidInputError: it is PML, and the workload has a schema with numbers.
+        InvalidInputError: it is PML, and they do.
     """
-    people = workload.whole.schema
-    if guarantee is not None and guarantee.pml and people is not None and people.denominator > 1:
-        raise mixtures_refusal()
-
-
-def mixtures_refusal() -> InvalidInputError:
-    """The error where a guarantee about cells meets records that are mixtures of them."""
-    return InvalidInputError(
-        "PML is about the cell that a record is in, and the schema has numbers, which are "
-        "mixtures of cells; take differential privacy, or cuts in place of low and high"
-    )
+    if guarantee is not None and guarantee.pml and fractions:
+        raise InvalidInputError(
+            "PML is about the cell that a record is in, and the schema has numbers, which are "
+            "mixtures of cells; take differential privacy, or cuts in place of low and high"
+        )
 
 
 def answered_workload(factorization: Any) -> Workload:

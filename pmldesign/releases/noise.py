@@ -45,7 +45,7 @@ import numpy as np
 
 from pmldesign.errors import InvalidInputError, PmldesignError
 from pmldesign.factorization import Factorization
-from pmldesign.mechanisms import Mechanism, mixtures_refusal, own_lattice
+from pmldesign.mechanisms import Mechanism, own_lattice, require_cells
 from pmldesign.mechanisms.integers import Integers
 from pmldesign.mechanisms.lattice import SENSITIVITY_ROUNDING, Lattice, TableCounts
 from pmldesign.privacy.analytic_gaussian import analytic_gaussian_scale
@@ -254,8 +254,7 @@ def exact_noise(mechanism: Mechanism, *, denominator: int = 1) -> ExactNoise:
             f" {WRITTEN_CELLS} cells, here are {cells}; take the known answers 'total', or fewer"
             " cells"
         )
-    if denominator != 1:
-        require_cells(guarantee)
+    require_cells(guarantee, fractions=denominator != 1)
     kind, strategy = mechanism.noise, mechanism.strategy
     if max(strategy.shape[0], mechanism.workload.shape[0]) > MEASUREMENTS:
         raise InvalidInputError(
@@ -289,16 +288,6 @@ def exact_noise(mechanism: Mechanism, *, denominator: int = 1) -> ExactNoise:
             + ("epsilon" if denominator == 1 else "unit of the numbers in the schema, or epsilon")
         )
     return best
-
-
-def require_cells(guarantee: Guarantee) -> None:
-    """Refuse a guarantee about cells if records are mixtures of cells.
-
-    Raises:
-        InvalidInputError: it is PML.
-    """
-    if guarantee.pml:
-        raise mixtures_refusal()
 
 
 def calibrated_on(

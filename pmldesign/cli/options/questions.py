@@ -7,7 +7,7 @@ shell itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from pmldesign.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from pmldesign.privacy.guarantees import Guarantee
+    from pmldesign.releases.people.schema import Schema
     from pmldesign.strategies import Strategy
     from pmldesign.strategies.participation.schema import AnyParticipation
     from pmldesign.workloads import Workload
@@ -110,21 +111,20 @@ class QuestionOptions:
             InvalidInputError: the workload or the schema is invalid.
         """
         from pmldesign.releases.people.queries import parse_queries
-        from pmldesign.releases.people.schema import read_schema
 
-        assert self.schema is not None
-        return parse_queries(text, read_schema(self.schema)).workload
+        assert self.form is not None
+        return parse_queries(text, self.form).workload
 
-    @property
-    def schema_hash(self) -> str | None:
-        """The hash of the schema; None without one.
+    @cached_property
+    def form(self) -> Schema | None:
+        """The attributes of people, read once; None without a schema.
 
         Raises:
             FileError, InvalidInputError: the schema cannot be read or is invalid.
         """
         from pmldesign.releases.people.schema import read_schema
 
-        return None if self.schema is None else read_schema(self.schema).digest
+        return None if self.schema is None else read_schema(self.schema)
 
     def strategy(self, text: str) -> Strategy:
         """The strategy in a file, or the queries of a named workload measured themselves.
@@ -174,11 +174,7 @@ class QuestionOptions:
         from pmldesign.strategies.participation.schema import as_participation
 
         asked = as_participation(self.participation)
-        if self.schema is None:
-            return asked
-        from pmldesign.releases.people.schema import read_schema
-
-        told = read_schema(self.schema).participation
+        told = None if self.form is None else self.form.participation
         if asked is not None and told is not None and asked != told:
             raise InvalidInputError(
                 f"the schema says that a person has {told.describe()}; leave --participation out"
@@ -190,9 +186,8 @@ class QuestionOptions:
         if self.schema is None or self.weights is not None:
             return
         from pmldesign.releases.people.queries import NamedQueries, named_queries
-        from pmldesign.releases.people.schema import read_schema
 
-        named = named_queries(queries, read_schema(self.schema))
+        named = named_queries(queries, self.form)
         unlike = named.unlike() if isinstance(named, NamedQueries) else None
         if unlike is not None:
             large, small, ratio, weight = unlike
@@ -219,33 +214,28 @@ class QuestionOptions:
         queries, guarantee = self.queries(text, note), promise.build()
         from pmldesign.factorization import with_known
 
-        self.require_cells([guarantee])
+        self.require_cells(guarantee)
         return with_known(queries, guarantee, self.public(promise.neighbours))
 
-    @cached_property
+    @property
     def fractions(self) -> bool:
         """Whether cells hold fractions of records: the schema has numbers.
 
         Raises:
-            FileError, InvalidInputError: the schema cannot be read or is invalid.
+            FileError, InvalidInputError: as `form`.
         """
-        from pmldesign.releases.people.schema import read_schema
+        return self.form is not None and self.form.denominator > 1
 
-        return self.schema is not None and read_schema(self.schema).denominator > 1
-
-    def require_cells(self, guarantees: Iterable[Guarantee | None]) -> None:
-        """Refuse PML where the schema has numbers: records are then mixtures of cells.
+    def require_cells(self, guarantee: Guarantee | None) -> None:
+        """Refuse PML if the schema has numbers: records are then mixtures of cells.
 
         Raises:
-            FileError, InvalidInputError: as `named`; or one of the guarantees is PML.
+            FileError, InvalidInputError: as `form`; or the guarantee is PML.
         """
-        asked = [guarantee for guarantee in guarantees if guarantee is not None and guarantee.pml]
-        if not asked or self.schema is None:
-            return
-        from pmldesign.releases.noise import require_cells
+        if guarantee is not None and guarantee.pml:
+            from pmldesign.mechanisms import require_cells
 
-        if self.fractions:
-            require_cells(asked[0])
+            require_cells(guarantee, fractions=self.fractions)
 
 
 def warn_of_known(name: str) -> None:

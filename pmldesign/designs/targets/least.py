@@ -54,6 +54,7 @@ from pmldesign.privacy.priors import OnPriors
 from pmldesign.strategies import Strategy, as_strategy
 from pmldesign.strategies.baselines.registry import usual_baselines
 from pmldesign.strategies.online import made_for
+from pmldesign.strategies.participation.schema import has_fractions
 from pmldesign.strategies.participation.strategy import without_participation
 from pmldesign.workloads import Workload, WorkloadLike, as_workload
 from pmldesign.workloads.beside import given_invariants
@@ -358,7 +359,7 @@ def _asked(
         )
     normalised = given_invariants(checked.normalised(plain), queries.public)
     limits = DesignOptions.of({**options, "neighbours": promise.neighbours}).about(queries)
-    require_cells(promise, queries)
+    require_cells(promise, fractions=has_fractions(queries))
     small = with_budget(promise, LEAST_BUDGET)
     question = Question(normalised, math.inf, small, noise, limits)
     limits = question.options

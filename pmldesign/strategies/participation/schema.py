@@ -182,6 +182,12 @@ def people_in(workload: Workload, asked: AnyParticipation | None = None) -> AnyP
     return told if asked is None else asked
 
 
+def has_fractions(workload: Workload) -> bool:
+    """Whether cells hold fractions of records: the workload has a schema with numbers."""
+    people = workload.whole.schema
+    return people is not None and people.denominator > 1
+
+
 def participation_refusal() -> InvalidInputError:
     """The refusal of guarantees that are about a single record."""
     return InvalidInputError(
