@@ -19,7 +19,6 @@ from pmldesign.designs.dispatch import factorize
 from pmldesign.designs.optimized import Optimized
 from pmldesign.designs.options import DesignArguments, takes_options
 from pmldesign.designs.results import Design
-from pmldesign.designs.rows import LEAST_NORM
 from pmldesign.error_bounds import Bounds, all_bounds
 from pmldesign.errors import InvalidInputError
 from pmldesign.factorization import with_known
@@ -316,8 +315,7 @@ def write(path: str | Path, value: Writable, *, mechanism: Mechanism | None = No
         InvalidInputError: no such object, or it is too large to be materialized.
     """
     if isinstance(value, Optimized):
-        chosen = value.design if value.origin == LEAST_NORM else value.best
-        write_strategy(path, chosen, mechanism=value.best)
+        write_strategy(path, value.stored, mechanism=value.best)
     elif isinstance(value, Workload):
         write_workload(path, value)
     elif isinstance(value, Measurements | Answers | Release):

@@ -101,6 +101,7 @@ def command(asked: Asked) -> None:
     from pmldesign.cli.documents.comparison import usual_rows
     from pmldesign.cli.documents.designs import Designed
     from pmldesign.designs.flow import optimize
+    from pmldesign.files import write_strategy
 
     with progress() as callback:
         result = optimize(
@@ -115,7 +116,7 @@ def command(asked: Asked) -> None:
         )
         # first the design itself, then the comparison, which may take longer
         if asked.output is not None:
-            _write(result, asked.output)
+            write_strategy(asked.output, result.stored, mechanism=result.best)
         designed = Designed(result, asked.output, asked.at_alpha)
         asked.outputs.begin(designed.section)
         bound = _bound(result, callback)
@@ -123,15 +124,6 @@ def command(asked: Asked) -> None:
         rows = result.table(usual_rows(result, callback))
     asked.outputs.deliver(designed.document(bound, rows), begun=True)
     result.design.require_optimal(gap_asked=given("rel_gap"))
-
-
-def _write(result: Optimized, output: Path) -> None:
-    """The strategy of least norm with its certificate, any other with its noise only."""
-    from pmldesign.designs.rows import LEAST_NORM
-    from pmldesign.files import write_strategy
-
-    chosen = result.design if result.origin == LEAST_NORM else result.best
-    write_strategy(output, chosen, mechanism=result.best)
 
 
 def _require_method(method: str) -> None:

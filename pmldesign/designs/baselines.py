@@ -66,6 +66,7 @@ class Baselines:
         self._answered = workload if answered is None else answered
         self._strategies: dict[str, Strategy] = {}
         self._known: dict[str, Factorization | InvalidInputError] = {}
+        self._of: dict[Strategy, Factorization] = {}
 
     def small(self, guarantee: Guarantee | None, *, all_up_to: int) -> Iterator[str]:
         """Names of baselines that are small enough to be evaluated unasked.
@@ -113,19 +114,23 @@ class Baselines:
         return known
 
     def of(self, strategy: Strategy) -> Factorization:
-        """Any strategy on the workload, for the participation that is asked for.
+        """Any strategy on the workload, for the participation that is asked for; made once.
 
         Raises:
             InvalidInputError: it cannot answer the workload.
         """
-        if self._participation is not None:
-            strategy = with_participation(strategy, self._participation)
-        return answer(strategy, self._answered, self._relation)
+        if strategy not in self._of:
+            measured = strategy
+            if self._participation is not None:
+                measured = with_participation(strategy, self._participation)
+            self._of[strategy] = answer(measured, self._answered, self._relation)
+        return self._of[strategy]
 
     def clear(self) -> None:
         """Forget all strategies, which may be large."""
         self._strategies.clear()
         self._known.clear()
+        self._of.clear()
 
     def require_small(self, name: str, guarantee: Guarantee | None) -> None:
         """Refuse a baseline whose row takes more than MOST_WORK.

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pmldesign.designs.results import Design, Searched
-from pmldesign.designs.rows import DESIGN, Row, ranked, row_of
+from pmldesign.designs.rows import DESIGN, LEAST_NORM, Row, ranked, row_of
 from pmldesign.error_bounds import Bound, Bounds, all_bounds
 from pmldesign.errors import PmldesignError
 from pmldesign.mechanisms import Mechanism
@@ -62,6 +62,11 @@ class Optimized(Drawn, Displayed):
     def origin(self) -> str:
         """Where the best mechanism comes from: "least-norm", a search, or a baseline by name."""
         return self.candidates[0].strategy
+
+    @property
+    def stored(self) -> Design | Mechanism:
+        """What a file holds: the strategy of least norm with its certificate, or the best one."""
+        return self.design if self.origin == LEAST_NORM else self.best
 
     @property
     def guarantee(self) -> Guarantee | None:

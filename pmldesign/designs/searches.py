@@ -19,9 +19,9 @@ from typing import Any
 from pmldesign.designs.baselines import Baselines
 from pmldesign.designs.questions import Question
 from pmldesign.designs.results import Design, Searched
-from pmldesign.designs.rows import CLOSE, LEAST_NORM
+from pmldesign.designs.rows import CLOSE
 from pmldesign.errors import InvalidInputError, PmldesignError
-from pmldesign.factorization import answer
+from pmldesign.factorization import Factorization, answer
 from pmldesign.mechanisms import Mechanism, calibrated
 from pmldesign.privacy.guarantees import PureDP
 from pmldesign.privacy.noise import Noise
@@ -175,18 +175,13 @@ class Searches:
         guarantee, p = self.question.guarantee, self.question.p
         if not isinstance(guarantee, PureDP | None) or p not in (2.0, math.inf):
             return False
-        for name in (LEAST_NORM, "identity"):
-            with suppress(PmldesignError):
-                if name == LEAST_NORM:
-                    factorization = self.baselines.of(self.design.strategy)
-                else:
-                    self.baselines.require_small(name, guarantee)
-                    factorization = self.baselines.factorization(name)
-                ratio = factorization.sensitivity(Noise.LAPLACE) / factorization.sensitivity(
-                    Noise.GAUSSIAN
-                )
-                if factorization.norm(p) * ratio <= self.design.certificate.lower * (1 + CLOSE):
-                    return True
+        least = self.design.certificate.lower * (1 + CLOSE)
+        with suppress(PmldesignError):
+            if _laplace_norm(self.baselines.of(self.design.strategy), p) <= least:
+                return True
+        with suppress(PmldesignError):
+            self.baselines.require_small("identity", guarantee)
+            return _laplace_norm(self.baselines.factorization("identity"), p) <= least
         return False
 
     @property
@@ -226,3 +221,9 @@ class Searches:
         factorization = self.baselines.of(strategy)
         noisy = calibrated(factorization, self.question.guarantee, noise)
         return replace(noisy, p=self.question.p)
+
+
+def _laplace_norm(factorization: Factorization, p: float) -> float:
+    """The norm of a factorization with the l1 sensitivity instead of the l2 sensitivity."""
+    l1, l2 = (factorization.sensitivity(noise) for noise in (Noise.LAPLACE, Noise.GAUSSIAN))
+    return factorization.norm(p) * l1 / l2

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -179,16 +179,13 @@ def solve_union(workload: TermsWorkload, p: float, options: DesignOptions) -> De
         parts = products_over(workload, asked.sizes)
     if parts is None:
         return solve_tables(workload, asked, p, options)
-    if blocks:
-        first = _solve_products(workload, parts, p, options)
-    else:
-        first = solve_tables(workload, asked, p, options)
-    close = first.certificate.gap <= max(options.rel_gap, LOOSE)
-    if close or options.stopping.deadline.over():
-        return first
-    if blocks:
-        return first.join(solve_tables(workload, asked, p, options), options)
-    return first.join(_solve_products(workload, parts, p, options), options)
+    products = partial(_solve_products, workload, parts, p, options)
+    tables = partial(solve_tables, workload, asked, p, options)
+    first, second = (products, tables) if blocks else (tables, products)
+    design = first()
+    if design.certificate.gap <= max(options.rel_gap, LOOSE) or options.stopping.deadline.over():
+        return design
+    return design.join(second(), options)
 
 
 def _solve_products(
