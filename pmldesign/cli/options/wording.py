@@ -1,9 +1,8 @@
 """Messages of the library in the words of the command line.
 
 A message of the library names an argument between backquotes, `neighbours` or `noise='laplace'`, or
-begins with its name ("rel_gap must be"
-" positive"). Here these become the options and arguments of the
-command that runs: --neighbours, --noise laplace, --rel-gap.
+begins with its name ("rel_gap must be positive"). Here these become the options and arguments of
+the command that runs: --neighbours, --noise laplace, --rel-gap.
 """
 
 from __future__ import annotations
@@ -38,8 +37,6 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Names of fields by section, in the order in which help shows them."""
 SECTION_OF = {name: section for section, names in SECTIONS.items() for name in names}
-
-
 NAMED = re.compile(r"`(?P<name>\w+)(?:=(?P<quote>['\"]?)(?P<value>[^`]*?)(?P=quote))?`")
 FIRST = re.compile(r"(?P<name>\w+)(?= (?:must|has|have|is|are)\b)")
 OTHER_NAMES = {

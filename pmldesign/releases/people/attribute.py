@@ -81,7 +81,7 @@ class Attribute:
 
     def key(self, text: str) -> str:
         """The text by which a value is compared with keys."""
-        return key_text(normalized(text) if self.normalize else text)
+        return _compared(text, normalize=self.normalize)
 
     @property
     def denominator(self) -> int:
@@ -210,6 +210,11 @@ def is_code(text: str) -> bool:
     return CODE.match(text) is not None
 
 
+def _compared(text: str, *, normalize: bool) -> str:
+    """The text by which a value is compared with keys."""
+    return key_text(normalized(text) if normalize else text)
+
+
 def _normalize(entry: Mapping[str, Any], what: str) -> bool:
     """Whether keys are compared without spaces and case."""
     normalize = entry.get("normalize", False)
@@ -224,7 +229,7 @@ def _keys(name: str, keys: Any, *, normalize: bool) -> list[str]:
     if not isinstance(keys, list) or not keys:
         raise InvalidInputError(f"attribute {name!r}: keys must be a list of at least one key")
     labels = [text_of(key) for key in keys if isinstance(key, str | int | float)]
-    same = {key_text(normalized(label) if normalize else label) for label in labels}
+    same = {_compared(label, normalize=normalize) for label in labels}
     wrong = len(labels) < len(keys) or len(same) < len(labels)
     if wrong or not all(map(is_key, labels)):
         raise InvalidInputError(

@@ -66,17 +66,6 @@ def products_over(workload: Workload, sizes: Sequence[int]) -> list[tuple[Worklo
     return [factors_of(term, sizes) for term in terms]
 
 
-def counts_over(workload: Workload, sizes: Sequence[int]) -> TermsWorkload | None:
-    """The workload as different tables of counts over attributes of these sizes; None if not."""
-    terms = crossed_over(workload, sizes)
-    if terms is None or not all(term.counts for term in terms):
-        return None
-    same = isinstance(workload, TermsWorkload) and workload.terms == terms
-    asked = workload if same else TermsWorkload(sizes, terms, name=workload.name)
-    assert isinstance(asked, TermsWorkload)
-    return None if asked.repeats else asked
-
-
 @lru_cache(maxsize=4)
 def _terms_over(workload: Workload, sizes: tuple[int, ...]) -> tuple[Term, ...] | None:
     asked = as_terms(workload)
